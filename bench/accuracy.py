@@ -22,7 +22,7 @@ from servers import Servers
 from theory import Stalled
 
 PROTOCOLS = ["HTTP/1.1", "HTTP/2", "TLS"]
-# Short stalls, so that high rates do not need thousands of connections. They take a fifth of the time, like long ones.
+# Stalls are short, so that high rates do not need thousands of connections. The origin is stalled a fifth of the time.
 STALLS = stalled(20, 100)
 DELAYS = [*INDEPENDENT, STALLS]
 LOAD_POINTS = [0.05, 0.5, 0.9]
@@ -54,7 +54,7 @@ class Comparison:
         self.findings, self.reference_s = {}, None
 
     def truth_s(self, finding):
-        """The origin's record; that of the reference run if the origin stalls and the tool waits for responses."""
+        """The origin's record of this run, or of the reference run if the origin stalls and the tool waits for it."""
         if self.reference_s and finding.tool not in OPEN_MODEL:
             return self.reference_s
         return finding.given_s
@@ -158,7 +158,7 @@ class Accuracy:
         return best
 
     def reference(self, case):
-        """The origin's record of evenly spaced arrivals that do not wait: they cover all parts of a stall equally."""
+        """The origin's record of an open load with evenly spaced arrivals: they cover all parts of a stall equally."""
         origin = self.origin(case)
         shape = Shape(case.connections(), case.rate_per_s, case.streams, case.tls)
         TOOLS["weir load"](self.site, shape, case.url(origin.port), case.seconds, even=True)
@@ -168,7 +168,7 @@ class Accuracy:
 
 
 def rate_at(ceiling_per_s, load_point):
-    """The rate of a load point. It is no multiple of the stalls' rate, so even spacing covers all parts of a stall."""
+    """The rate of a load point. It is not a multiple of the rate of stalls, so even spacing covers a whole stall."""
     return round(ceiling_per_s * load_point) // 10 * 10 + 3
 
 

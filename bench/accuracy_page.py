@@ -12,13 +12,13 @@ LEVEL_SHARE = 0.001
 SENT_SHARE_MIN = 0.9
 
 METHOD = """\
-With this page you can see how far the latencies that load tools report are from the truth. Each tool sends load to an \
+With this page you can compare the latencies that load tools report with the truth. Each tool sends load to an \
 upstream (`weir origin`). The upstream records its response time for each request, from the end of the request to the \
 first byte of the response.
 
 - **Truth**: p50, p90 and p99 of these records in the same run. Stalls are an exception: a tool that waits for responses \
-sends less while the upstream is slow (coordinated omission). Its truth comes from another run, with evenly spaced \
-arrivals at the same rate.
+sends less while the upstream is slow (coordinated omission). So with stalls, the truth for all tools comes from another \
+run, with evenly spaced arrivals at the same rate.
 - **Load points**: 5 %, 50 % and 90 % of weir's *ceiling*. This is the highest open rate at which weir sends all requests, \
 with a p99 of the lateness (actual minus intended send time) below 250 µs. If a tool sent less than 90 % of the rate, the \
 table shows its share (*sent*).
@@ -33,16 +33,16 @@ compared.
 |---|---|---|---|
 | weir | open loop, Poisson arrivals | at the intended send time | `--rate`; more connections than needed |
 | oha | open loop, evenly spaced | at the intended send time (`--latency-correction`) | `-q`; connections as for weir |
-| k6 | open loop (`constant-arrival-rate`). It drops a request if no user is idle | at the send | a user per connection or \
-stream of weir |
-| h2load | paced connections (`--rps`). A connection that waits for a response sends late | at the send | connections as for weir |
-| hey | paced workers (`-q`). A worker that waits for a response sends late. Times have a resolution of 0.1 ms | at the send | \
-a worker per connection or stream of weir |
+| k6 | open loop (`constant-arrival-rate`). It drops a request if no user is idle | at the actual send | as many \
+users as weir has connections or streams |
+| h2load | paced connections (`--rps`). A connection that waits for a response sends late | at the actual send | connections as for weir |
+| hey | paced workers (`-q`). A worker that waits for a response sends late. Times have a resolution of 0.1 ms | at the actual send | \
+as many workers as weir has connections or streams |
 | Locust | paced users (`constant_throughput`). A user that waits for a response sends late. Times are whole milliseconds | \
-at the send | a user per connection of weir |
-| wrk | closed loop: a connection sends its next request after a response | at the send. If a response takes longer than \
-the mean interval, wrk adds invented samples, which distorts distributions without stalls | as many connections as the rate \
-needs |
+at the actual send | as many users as weir has connections |
+| wrk | closed loop: a connection sends its next request after a response | at the actual send. If a response takes longer than \
+the mean interval, wrk adds samples that it did not measure. Without stalls, they distort the distribution | as many \
+connections as the rate needs |
 """
 
 
@@ -84,7 +84,7 @@ def closest(comparison):
 
 def summary(comparisons):
     """In how many cases each tool is closest, and in which cases weir is not."""
-    lines = ["## Closest tools", "", "| tool | closest, or level with the closest | cases | largest error, median of cases |", "|---|---|---|---|"]
+    lines = ["## Closest tools", "", "| tool | closest, or equal to the closest | cases | largest error, median of cases |", "|---|---|---|---|"]
     decided = [found for found in comparisons if not is_undecided(found)]
     for tool in comparisons[0].findings if comparisons else []:
         ranked = [found for found in decided if tool in (finding.tool for finding in fit(found))]
@@ -93,12 +93,12 @@ def summary(comparisons):
         middle = percent(statistics.median(worst)) if worst else "n/a"
         lines.append(f"| {tool} | {wins} | {len(ranked)} | {middle} |")
     lost = [found for found in decided if "weir" not in closest(found)]
-    lines += ["", "*Cases* are those without host noise in which the tool sent at least 90 % of the rate.", ""]
+    lines += ["", "The column *cases* counts cases without host noise in which the tool sent at least 90 % of the rate.", ""]
     if len(decided) < len(comparisons):
         undecided = len(comparisons) - len(decided)
         lines += [f"{undecided} of {len(comparisons)} cases are undecided: host noise while weir ran.", ""]
     if decided and not lost:
-        lines.append(f"weir is closest, or level with the closest, in every one of {len(decided)} cases.")
+        lines.append(f"weir is closest, or equal to the closest, in every one of {len(decided)} cases.")
     if lost:
         lines += [f"weir is not closest in {len(lost)} of {len(decided)} cases:", ""]
     for found in lost:
@@ -120,7 +120,7 @@ def stall_tables(comparisons):
         return []
     lines = ["## Under stalls: coordinated omission", ""]
     lines += [f"{stalls[0].case.delay.name.capitalize()}. p50, p90 and p99 are the latencies that the tool reported, in ms. *Recorded* "
-              "are those that the upstream recorded in the same run, without the requests that a waiting tool did not send. "
+              "latencies are from the upstream in the same run. They lack the requests that a waiting tool did not send. "
               "*Formula* is the configured delay.", ""]
     lines += ["| | tool | p50 | p90 | p99 | recorded p90 | recorded p99 |", "|---|---|---|---|---|---|---|"]
     for found in stalls:

@@ -10,7 +10,7 @@ import math
 import random
 
 ARRIVALS = 1_000_000
-# Arrivals that are left out until the queue is in steady state.
+# The first arrivals are ignored, because the queue is not yet in steady state.
 WARMUP = 20_000
 BISECTIONS = 14
 
@@ -59,7 +59,7 @@ def constant(time_s, servers, **options):
 
 
 def capacity_of_mm1(service_s, quantile, limit_s):
-    """M/M/1: response times are exponential, with the service rate minus the arrival rate."""
+    """M/M/1: response times are exponential. Their rate is the service rate minus the arrival rate."""
     return 1 / service_s + math.log(1 - quantile) / limit_s
 
 

@@ -46,8 +46,8 @@ NGINX_TLS = """
     }}
 """
 
-# Each response is compressed, which is expensive: nginx is the limit, not the tool. nginx's cost of waking a sleeping
-# tool, which differs between tools, is small in comparison.
+# Compressing each response is expensive, so nginx is the bottleneck, not the tool. The cost of waking a sleeping tool
+# differs between tools, but is small in comparison.
 NGINX_COMPRESSING = """
     gzip on;
     gzip_types text/plain;

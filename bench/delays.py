@@ -26,7 +26,7 @@ CONSTANT = Delay("constant 5 ms", ["--delay", "const:5ms"], theory.Constant(0.00
 EXPONENTIAL = Delay("exponential, mean 5 ms", ["--delay", "exp:5ms"], theory.Exponential(0.005))
 LOGNORMAL = Delay("lognormal, median 5 ms, sigma 0.5", ["--delay", "lognormal:5ms,0.5"], theory.Lognormal(0.005, 0.5))
 # 5 %, so that none of the measured quantiles is at the jump.
-BIMODAL = Delay("1 ms, 5 % 20 ms", ["--delay", "bimodal:1ms,20ms,5%"], theory.Bimodal(0.001, 0.02, 0.05))
+BIMODAL = Delay("1 ms, but 20 ms for 5 %", ["--delay", "bimodal:1ms,20ms,5%"], theory.Bimodal(0.001, 0.02, 0.05))
 INDEPENDENT = [CONSTANT, EXPONENTIAL, LOGNORMAL, BIMODAL]
 
 

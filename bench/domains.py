@@ -21,7 +21,7 @@ GATEWAYS = ["weir-gateway", "nginx", "haproxy", "envoy"]
 RESIDENT_MIB, START_CPU_S = Gate(60, 40), Gate(0.5, 0.2)
 # nginx needs seconds to read such a configuration; Envoy needs longer on a slow host.
 START_WITHIN_S = 180
-# Minimum share of resumed sessions, without the first handshakes of each connection.
+# Minimum share of resumed sessions. The first two handshakes of each connection are not counted.
 RESUMED_SHARE_MIN = 0.95
 
 SCENARIO = f"""
@@ -87,7 +87,7 @@ class Domains(Bench):
             return Comparison(f"{title}, {shape}", f"{note}. {behind}", candidates, gates, unit)
 
         drawn = {"domain_weights": [1.0] * DOMAINS}
-        note = "64 kept connections, each to a random domain, with random paths"
+        note = "64 keep-alive connections, each to a random domain, with random paths"
         gates = {("nginx", "haproxy"): Gate(0.95, 0.9)}
         yield compared("TLS keep-alive", note, gates, connections=64, **drawn)
         note = "one request per connection, to a random domain. The CPU time covers handshake and request"

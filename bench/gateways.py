@@ -18,7 +18,7 @@ COMMON_RATE_PER_S = 10_000
 # Several clients open them one after another, because accept queues are limited.
 IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK, IDLE_CLIENTS = 10_000, 1_000, 4
 IDLE_BYTES = Gate(20 * 1024, 14 * 1024)
-# Timeout for opening the idle connections, and greatest CPU share of an idle server.
+# Timeout for opening the idle connections, and maximum CPU share of an idle server.
 IDLE_WITHIN_S, IDLE_CPU_SHARE = 180, 0.05
 
 
@@ -53,7 +53,7 @@ class Gateways(Bench):
         candidates = {
             name: self.served(server, self.driven("wrk", shape, server.port), per_mb) for name, server in servers.items()
         }
-        note = "32 kept connections, plain HTTP. wrk sends the load, and nginx responds with a file"
+        note = "32 keep-alive connections, plain HTTP. wrk sends the load, and nginx responds with a file"
         gates = {"haproxy": Gate(1.1, 1.0)}
         yield Comparison(f"Bodies of {BODY_BYTES / 1e6:.0f} MB", note, candidates, gates, unit="CPU us/MB")
 
@@ -85,7 +85,7 @@ class Gateways(Bench):
         connections = IDLE_CONNECTIONS_QUICK if self.is_quick else IDLE_CONNECTIONS
         found = {name: self.idle_bytes(server, connections) for name, server in self.idle_servers(connections).items()}
         title = f"{connections:,} idle TLS connections"
-        note = "TLS 1.3. Each connection carried one request before. Values: resident memory, minus that without connections."
+        note = "TLS 1.3. Each connection has carried one request. Values: growth of resident memory per connection."
         lines = [f"### {title}", "", note, ""]
         lines += ["| | bytes per connection |", "|---|---|", *(f"| {name} | {each:,} |" for name, each in found.items())]
         yield Table(lines, [Verdict(f"{title}: memory per connection", found["weir-gateway"], IDLE_BYTES, " B")])

@@ -1,4 +1,4 @@
-"""Outcomes that clients of a gateway saw, and the counters that the gateway must have.
+"""Outcomes that clients of a gateway saw, and the counts that the gateway must report.
 
 Each exchange of a client has one outcome. Each outcome defines what the gateway counts: a request, a line of the access
 log, a status, a cause. The sums must agree exactly.
@@ -90,7 +90,7 @@ class Ledger:
         return [(kind, outcome, count) for (kind, outcome), count in self.seen.items() if count]
 
     def expected(self):
-        """The counts that the gateway must have, by name."""
+        """The counts that the gateway must report, by name."""
         made = Counter()
         for (_, outcome), count in self.seen.items():
             effect = EFFECTS.get(outcome, Effect())

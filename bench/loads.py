@@ -7,7 +7,7 @@ from processes import Failed
 
 
 class Shape:
-    """The shape of a load, equal for every tool. Without a rate it is closed: a connection sends after its response."""
+    """The shape of a load, equal for every tool. Without a rate it is closed: requests wait for responses."""
 
     def __init__(self, connections, rate_per_s=None, streams=None, tls=False, spin=False, fields=()):
         self.connections, self.rate_per_s, self.streams = connections, rate_per_s, streams

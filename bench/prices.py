@@ -127,14 +127,14 @@ class Prices(Bench):
         cookie = stay(server.port)
         candidates = {name: self.asked(server, server.port, name, cookie) for name in (*FEATURES, *BACKENDS)}
         candidates[OVER_TLS] = self.asked(server, server.secure_port, PLAIN, cookie, tls=True)
-        note = "32 kept connections. wrk sends the load. Requests differ only in their host"
+        note = "32 keep-alive connections. wrk sends the load. Requests differ only in their host"
         comparison = Priced("Prices of features of routes and backends", note, candidates, {}, reference=PLAIN)
         comparison.admin = admin
         return comparison
 
     def settings(self, origin):
         candidates = {name: self.with_setting(name, setting, origin) for name, setting in SETTINGS.items()}
-        note = "one process per setting, each with one route and 32 kept connections. wrk sends the load"
+        note = "one process per setting, each with one route and 32 keep-alive connections. wrk sends the load"
         return Priced("Prices of settings", note, candidates, {}, reference=NOTHING)
 
     def with_setting(self, name, setting, origin):
@@ -231,7 +231,7 @@ def route_of(name):
 
 
 def backend_of(name, ports):
-    """A backend with this feature, and its number of endpoints at the first of these ports."""
+    """A backend with this feature. If it has N endpoints, they use the first N ports."""
     backend = dict(BACKENDS[name])
     wanted = backend.pop("endpoints", 1)
     weights = wanted if isinstance(wanted, list) else [1] * wanted
@@ -247,7 +247,7 @@ def configuration_of(setting, port, origin_port):
         "listeners": [{"address": f"127.0.0.1:{port}"}],
         "workers": 1,
         "drain": {"delay": "0s"},
-        # Latencies are on by default, and their cost is measured as a setting.
+        # Latency metrics are on by default. They are off here, because their cost is measured as a setting.
         "metrics": {"latency": False},
         "routes": [{"path": "/", "backend": "origin"}],
         "backends": {"origin": {"endpoints": [f"127.0.0.1:{origin_port}"], **health}},
@@ -273,7 +273,7 @@ def copies(admin):
     if not mirror["copies"]:
         raise Failed(f"the mirrors got no copies: {mirror}")
     dropped = mirror["crowded"] + mirror["too_long"]
-    return f"The mirrors got {mirror['copies']:,} copies. The gateway drops copies if too many are in flight: here {dropped:,}."
+    return f"The mirrors got {mirror['copies']:,} copies. The gateway drops copies if too many are in flight; here it dropped {dropped:,}."
 
 
 def signed(differences):

@@ -47,7 +47,7 @@ class Processes:
         self.started.clear()
 
     def start(self, command, cpu, log, errors=subprocess.STDOUT, variables=None):
-        """Starts a program bound to one or several CPUs (None: any). Its new session keeps Ctrl-C away from it."""
+        """Starts a program bound to one or several CPUs (None: any). Ctrl-C does not reach its new session."""
         parent = os.getpid()
 
         def prepare():
@@ -112,7 +112,7 @@ class Processes:
         self.started.remove(process)
 
     def cpu_s(self):
-        """CPU seconds of all running programs, and of this one with its ended children."""
+        """CPU seconds of all running programs, and of this process including its ended children."""
         own = os.times()
         running = sum(tree_cpu_s(process.pid) for process in self.started)
         return running + own.user + own.system + own.children_user + own.children_system
@@ -204,7 +204,7 @@ def tree_memory_bytes(pid):
 
 
 def proportional_bytes(pid):
-    """Proportional resident memory of a process, with its part of shared memory; 0 if it has ended."""
+    """Proportional set size (PSS) of a process, with its part of shared memory; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except (FileNotFoundError, ProcessLookupError):

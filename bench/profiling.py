@@ -16,7 +16,7 @@ from servers import Servers
 
 SYMBOLS_SHOWN = 12
 SAMPLES_PER_S = 1999
-# Words in names of kernel symbols. A symbol belongs to the first group that has one of its words.
+# Words in names of kernel symbols. A symbol belongs to the first group that contains a word of its name.
 KERNEL_GROUPS = {
     "kernel: scheduling, timers, polling": set(
         "task switch schedule sched hrtimer timer timerqueue ktime clock clockevents epoll ep eventpoll poll wake "

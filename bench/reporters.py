@@ -29,11 +29,11 @@ class Case:
         self.protocol, self.delay, self.rate_per_s, self.seconds = protocol, delay, rate_per_s, seconds
         self.tls = protocol in ("TLS", "HTTP/2")
         self.streams = STREAMS if protocol == "HTTP/2" else None
-        # Enough connections that a tool that sends on time never waits for one.
+        # Enough connections: a tool that sends on time never waits for a free one.
         self.in_flight = delay.in_flight(rate_per_s)
 
     def origin_options(self):
-        # The origin spins: a sleeping virtual CPU wakes up late, which would delay responses without being recorded.
+        # The origin busy-waits: a sleeping virtual CPU wakes up late, and the origin does not record this delay.
         return [*self.delay.options, "--spin", *(["--http1-only"] if self.protocol == "TLS" else [])]
 
     def url(self, port):
@@ -171,7 +171,7 @@ def locust(site, case, port):
     options = ["-f", script, "--headless", "--only-summary", "--host", case.url(port).rstrip("/")]
     options += ["-u", users, "-r", users, "-t", f"{case.seconds}s", "--loglevel", "ERROR"]
     done = site.run("locust", options, case.seconds + 20)
-    # The line of all requests in the second table: 50, 66, 75, 80, 90, 95, 98, 99 % and more, then their count.
+    # The line of all requests in the second table: quantiles 50, 66, 75, 80, 90, 95, 98, 99 % and more, then the count.
     found = re.search(r"Aggregated((?: +\d+){12})", done.said().partition("Response time percentiles")[2])
     if not found:
         raise Failed(f"Locust printed no quantiles:\n{done.said()[-2000:]}")

@@ -9,7 +9,7 @@ from processes import Failed
 
 
 def equal_paths(site, shape, names):
-    """(Path per tool that makes its requests as large as those of the other tools, size in bytes)."""
+    """(Path by tool, size in bytes). With these paths, all tools send requests of this size."""
     sizes = {name: request_bytes(site, shape, TOOLS[name]) for name in names}
     longest = max(sizes.values())
     return {name: "/" + "x" * (longest - size) for name, size in sizes.items()}, longest

@@ -50,16 +50,16 @@ class Scaling(Bench):
             return self.served(server, self.asked(Shape(32), server, path, names))
 
         candidates = {name: candidate(*size) for name, size in ROUTES.items()}
-        note = "each route has one host and one exact path. All routes get equally many requests, over 32 kept connections"
+        note = "each route has one host and one exact path. All routes get equally many requests, over 32 keep-alive connections"
         gates = {name: ROUTES_GATE for name in ROUTES if name != "1 route"}
         yield Comparison("CPU time by number of routes", note, candidates, gates, reference="1 route")
 
     def changes(self):
-        """Time from a change, given to the builder of tables, until every worker uses it, as clients see it."""
+        """Time until clients see that every worker uses a change, from when the builder of tables receives it."""
         lines = ["### Time until every worker uses a change", ""]
-        note = "One of 100,000 routes is changed, added or removed. Two workers have clients. Times run from the change until "
-        note += "the new table is *built*, *handed over* to the workers, and *in use*: clients of all "
-        lines += [f"{note}workers have received a response that follows it.", ""]
+        note = "One of 100,000 routes is changed, added or removed. Two workers serve clients. Times start at the change. "
+        note += "They end when the new table is *built*, when it is *handed over* to the workers, and when clients of all "
+        lines += [f"{note}workers have received a response based on it (*in use*).", ""]
         lines += ["| table | step | ms, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for name, (hosts, paths) in TABLES.items():
@@ -84,10 +84,10 @@ class Scaling(Bench):
         return rows
 
     def files(self):
-        """Time from SIGHUP for a file with 100,000 routes to the first response that follows it."""
+        """Time from SIGHUP for a file with 100,000 routes to the first response based on it."""
         origin = self.servers.nginx_origin(self.load_cpu)
         lines = ["### Reload of a file with 100,000 routes", ""]
-        lines += ["Time from SIGHUP to the first response that follows the changed file, with one worker.", ""]
+        lines += ["Time from SIGHUP to the first response based on the changed file. One worker.", ""]
         lines += ["| file | MB | s, median | lowest | highest |", "|---|---|---|---|---|"]
         verdicts, shares = [], []
         for form, of_form in (("YAML", routes_yaml), ("JSON", routes_json)):
@@ -124,7 +124,7 @@ class Scaling(Bench):
     def workers(self):
         """CPU time per request with two workers and with one, with equally many connections per worker."""
         origin = self.servers.nginx_origin(self.load_cpu)
-        # With at least four CPUs the gateway has two of its own; with fewer, all programs share all CPUs.
+        # With at least four CPUs, two are reserved for the gateway; with fewer, all programs share all CPUs.
         cpus = sorted(os.sched_getaffinity(0))
         own = cpus[:2] if len(cpus) >= 4 else cpus
 
@@ -135,15 +135,15 @@ class Scaling(Bench):
 
         candidates = {"two workers": candidate(2), "one worker": candidate(1)}
         place = "its own CPUs" if len(cpus) >= 4 else "all CPUs, which it shares with load and origin"
-        note = f"{CONNECTIONS_A_WORKER} kept connections per worker, closed loop. The gateway runs on {place}"
+        note = f"{CONNECTIONS_A_WORKER} keep-alive connections per worker, closed loop. The gateway runs on {place}"
         yield Comparison("CPU time by number of workers", note, candidates, {"two workers": WORKERS_GATE}, reference="one worker")
 
     def spread(self):
-        """The number of connections of the fuller of two workers, divided by the mean."""
+        """The number of connections per worker: maximum / mean of two workers."""
         origin = self.servers.nginx_origin(self.load_cpu)
         admin = free_port()
         server = self.gateway(None, routes_json(1, 1), origin, workers=2, admin=admin)
-        note = f"Connections of the fuller worker, divided by the mean of both, in {SPREAD_TRIALS} trials."
+        note = f"Connections per worker: maximum divided by the mean of both workers, in {SPREAD_TRIALS} trials."
         lines = ["### Connections of two workers", "", note, ""]
         lines += ["| connections | median | lowest | highest |", "|---|---|---|---|"]
         verdicts = []
@@ -151,12 +151,12 @@ class Scaling(Bench):
             shares = [fullest_share(server.port, admin, connections) for _ in range(SPREAD_TRIALS)]
             lines.append(f"| {connections} | {spread(shares)} |")
             print(f"  {lines[-1]}", flush=True)
-            title = f"connections of the fuller of two workers, divided by the mean: {connections} connections"
+            title = f"connections per worker, maximum / mean of two workers: {connections} connections"
             verdicts.append(Verdict(title, max(shares), SPREAD_GATE))
         return Table(lines, verdicts)
 
     def asked(self, shape, server, path, names):
-        """A function that runs `weir load` on a gateway, for these names."""
+        """A function that runs `weir load` on a gateway. `names` are `--domain` options."""
         return lambda seconds: weir(self.site, shape, shape.url(server.port, path), seconds, more=names)
 
     def gateway(self, cpu, routes, origin, workers=1, admin=None):
@@ -207,7 +207,7 @@ def others(workers):
 
 
 def fullest_share(port, admin, connections):
-    """Opens connections. Returns the number of the fullest worker's connections, divided by the mean."""
+    """Opens connections. Returns the maximum number of connections per worker, divided by the mean."""
     clients = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(connections)]
     try:
         return max(wait_for(admin, connections)) / (connections / 2)

@@ -48,7 +48,7 @@ class Servers:
         return server
 
     def nginx_compressing(self, cpu):
-        """nginx that compresses a page per request that accepts gzip."""
+        """nginx that compresses its page for each request that accepts gzip."""
         page = "".join(f"{number * number} is the square of {number}\n" for number in range(400))
 
         def command(folder, port):

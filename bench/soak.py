@@ -205,7 +205,7 @@ class Soak:
         wanted = expected["lines of the access log"]
         self.hold(f"lines in the files of the access log: {log.count():,}", log.count() == wanted)
         for cause, count in log.causes().items():
-            # A client that disconnects within its request headers has no line.
+            # If a client disconnects within its request headers, the gateway writes no line.
             silent = sum(seen for (_, of), seen in self.books.seen.items() if of == ledger.LEFT_IN_HEAD)
             value = expected[f"error {cause}"] - (silent if cause == "client_closed" else 0)
             if cause != "-":
@@ -215,7 +215,7 @@ class Soak:
         for name, wanted, found in zip(("applied", "refused"), self.changes.reloads(), stats["reloads"].values()):
             self.hold(f"reloads {name}: requested {wanted}, gateway {found}", wanted == found)
         upstream = stats["upstream"]
-        # Without retries no origin was killed during a request, and the soak tested nothing.
+        # If there were no retries, no origin was killed during a request, and the soak tested nothing.
         self.hold(f"retries: {upstream['retries']:,}", upstream["retries"] > 0)
         over = upstream["retries_over_budget"]
         self.hold(f"retries over budget: {over:,}", over == 0)

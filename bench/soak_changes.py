@@ -1,4 +1,4 @@
-"""Changes of a gateway and its origins during a soak, one after another. Each change is checked to take effect."""
+"""Changes of a gateway and its origins during a soak, one after another. Checks that each change takes effect."""
 
 import asyncio
 import contextlib

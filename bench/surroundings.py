@@ -74,7 +74,7 @@ def stop(*_):
 
 
 def run_main(main, name):
-    """Runs a tool's `main` and exits with its code; 3 if the environment prevents it, 130 after Ctrl-C."""
+    """Runs a tool's `main` and exits with its code, or with 3 after `Failed` and 130 after Ctrl-C."""
     # SIGINT is set explicitly, because shells start background jobs with SIGINT ignored.
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)

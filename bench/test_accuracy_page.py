@@ -46,7 +46,7 @@ class Closest(unittest.TestCase):
         self.assertIn("weir is not closest in 1 of 1 cases", text)
         self.assertIn("largest error of oha 1.0 %, of weir 2.0 %", text)
         text = "\n".join(accuracy_page.summary([compared(finding("weir", 0.01), finding("oha", 0.02))]))
-        self.assertIn("closest, or level with the closest, in every one of 1 cases", text)
+        self.assertIn("closest, or equal to the closest, in every one of 1 cases", text)
 
     def test_the_committed_page_has_the_generators_method(self):
         page = (surroundings.ROOT / "docs/accuracy.md").read_text()

@@ -64,7 +64,7 @@ class Bimodal:
 
 
 class Stalled:
-    """A constant delay with stalls: a response that is due in the first `stall_s` of a period is sent at their end.
+    """A constant delay with stalls: a response due in the first `stall_s` of a period is sent when the stall ends.
 
     Arrivals are uniform over the period. The probability of a stall is its share of the period, and the remaining
     stall time is uniform.
@@ -79,7 +79,7 @@ class Stalled:
         return self.delay_s + max(0.0, p - free) * self.period_s
 
     def cycle_s(self):
-        """The mean response time for a sender that sends the next request after the response.
+        """The mean response time for a sender that waits for each response before it sends the next request.
 
         In each period such a sender is stalled once, and fills the rest of the period with requests without stall.
         """

@@ -91,7 +91,7 @@ def built(path):
 def wrong_in(folder):
     """Yields broken links of the built pages, and resources that they load from other sites."""
     for path in sorted(folder.rglob("*.html")):
-        # print.html repeats all pages; 404.html and toc.html have links from another folder.
+        # print.html repeats all pages; the links of 404.html and toc.html are relative to another folder.
         if path.name in ("print.html", "404.html", "toc.html"):
             continue
         page, name = built(path), path.relative_to(folder)

@@ -30,7 +30,7 @@ IN_PYTHON = {
 }
 # Peers whose build takes minutes of CPU time.
 COMPILED = ["kube-apiserver", "prometheus-3", "oha", "k6"]
-# Peers that are started as the Python of their environment.
+# Peers whose executable is a wrapper that starts the Python of their environment.
 AS_PYTHON = ["readers", "sslyze"]
 
 

@@ -142,7 +142,7 @@ def built_at(commit):
     """Builds the programs of a commit into a folder and returns it."""
     sources = TARGET / "sources"
     remove = ["git", "worktree", "remove", "--force", sources]
-    # A killed run may have left it behind.
+    # A run that was killed may have left this work tree behind.
     subprocess.run(remove, cwd=ROOT, capture_output=True, check=False)
     subprocess.run(["git", "worktree", "add", "--quiet", "--force", "--detach", sources, commit], cwd=ROOT, check=True)
     try:

@@ -55,7 +55,7 @@ def version():
 
 
 def moment():
-    """The date of all files: SOURCE_DATE_EPOCH, else the date of the last commit."""
+    """The date of all files: SOURCE_DATE_EPOCH, else the date of the last commit, else the current time."""
     if named := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(named)
     done = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)

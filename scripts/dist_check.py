@@ -120,7 +120,7 @@ def programs_run(top, arch, version):
 
 
 def example(top):
-    """The example configuration with its log in a writable folder."""
+    """The path of a copy of the example configuration that logs to a writable folder."""
     own = top / "examples/own.yaml"
     own.write_text((top / "examples/gateway.yaml").read_text().replace("/var/log/weir", str(top)))
     return own

@@ -53,7 +53,7 @@ def install(packages, version, scratch):
     serve(root, user)
     if not made:
         return "unpacked, serves a request (debootstrap does not work here, so the packages' scripts were not run)"
-    # Like an upgrade to the next version.
+    # A second installation runs the packages' scripts like an upgrade to the next version.
     dpkg(inside, "--install", *(f"/{package.name}" for package in packages))
     if (root / ENABLED).is_symlink():
         raise Wrong("a second installation enables the service")

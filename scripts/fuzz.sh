@@ -2,8 +2,8 @@
 # Fuzzes whole HTTP connections, request files, routes, and client addresses behind trusted proxies, each for
 # FUZZ_SECONDS (default 60). Needs only a nightly toolchain. FUZZ_TARGETS selects targets.
 #
-# cargo-fuzz is not needed: the flags below are the flags that it passes. With it, `cargo fuzz run connections` does the
-# same.
+# cargo-fuzz is not required: this script passes the same flags. If it is installed, `cargo fuzz run connections` does
+# the same.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 
@@ -24,7 +24,7 @@ export RUSTFLAGS
 targets=${FUZZ_TARGETS:-connections request_files routes trusted_elements}
 RUSTFLAGS='' cargo +nightly run --release --quiet --target-dir target/seeds --bin seeds -- corpus
 for target in $targets; do
-    # With an explicit target, cargo builds build scripts without these flags.
+    # If `--target` is set, cargo compiles build scripts without these flags.
     cargo +nightly build --release --quiet --target "$host" --bin "$target"
     mkdir -p "artifacts/$target"
     "target/$host/release/$target" "corpus/$target" \

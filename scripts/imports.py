@@ -60,7 +60,7 @@ def clean(text):
 
 
 def absolute(own, names):
-    """A path's names from the crate's root. `own` is the module that contains the path."""
+    """Resolves `names`, a path in the module `own`, to the names from the crate's root."""
     base, rest = own, list(names)
     while rest and rest[0] in ("crate", "self", "super"):
         first = rest.pop(0)
@@ -96,7 +96,7 @@ def defined(path, known, exported):
 
 
 def imports(own, text, known, exported):
-    """The modules that the file of module `own` names."""
+    """Yields the modules that the file of the module `own` imports."""
     for path in named(own, PATH, text):
         if (module := defined(path, known, exported)) is not None:
             yield module

@@ -24,7 +24,7 @@ def bill(program, target, features, out, moment):
     """Writes the bill of materials of a program for a target as JSON: names, versions, licences, checksums."""
     tool = dist_tools.fetched("cargo-cyclonedx") / "cargo-cyclonedx"
     with tempfile.TemporaryDirectory(prefix="weir-bill-") as folder:
-        # The tool writes a file beside every Cargo.toml, so it gets a copy.
+        # The tool writes a file beside every Cargo.toml, so it runs in a copy of the workspace.
         copy = Path(folder)
         for name in ("Cargo.toml", "Cargo.lock"):
             shutil.copy(ROOT / name, copy)
@@ -73,7 +73,7 @@ def linked(target, programs, features):
         if node in seen:
             continue
         seen.add(node)
-        # Without dependencies of builds and tests.
+        # Skip build dependencies and dev dependencies.
         pending += [needed["pkg"] for needed in nodes[node]["deps"] if any(kind["kind"] is None for kind in needed["dep_kinds"])]
     found = [packages[name] for name in seen if packages[name]["source"]]
     return sorted(found, key=lambda package: (package["name"], package["version"]))

@@ -63,7 +63,7 @@ NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-api
 ALL = list(dict.fromkeys([*NEEDED_BY_TESTS, "hey", *built_peers.BUILT]))
 # Peers that `make cgroup-v2` needs to boot its guest.
 NEEDED_BY_GUEST = ["qemu-system-x86_64", "busybox", "systemd-run"]
-# Two C libraries in one process do not work, so the machine's own is always used.
+# A process cannot use two C libraries, so peers always use the machine's C library.
 NEVER_FETCHED = {"libc6"}
 
 
@@ -283,7 +283,7 @@ def fetch_by_version(name):
     folder = by_version() / f"{name}-{known}-{platform.machine()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
-        # A clone with other versions of other peers may build the same peer at the same time.
+        # Another clone may build this peer at the same time, even if its other peers have other versions.
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove(PEERS / name)
         (PEERS / name).symlink_to(os.path.relpath(folder, PEERS))
@@ -315,7 +315,7 @@ def progress(text):
 
 
 def by_version():
-    """The folder of builds, which are named by version: beside PEERS in the cache, otherwise below PEERS."""
+    """The folder of builds, whose names contain the version: beside PEERS in the cache, else below PEERS."""
     own = PEERS == IN_TARGET or os.environ.get("WEIR_PEERS")
     return (PEERS if own else PEERS.parent) / "built"
 
@@ -331,7 +331,7 @@ def version(name):
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-    # wrk exits with 1 after it prints its version. Only the package of hey has its version.
+    # wrk exits with 1 after it prints its version. hey prints no version; its package has one.
     if not lines or (done.returncode != 0 and name not in ("wrk", "hey", "ssh-keygen")) or done.returncode not in (0, 1, 2):
         return None
     if name == "hey":
@@ -364,7 +364,7 @@ def write_versions():
 
 
 def executable(name):
-    """The program itself, behind a wrapper or a link."""
+    """The path of the program that the wrapper or link in bin starts."""
     if name in built_peers.BUILT:
         return (BIN / name).resolve()
     (binary,) = [path for path in (PEERS / name / "root").rglob(name) if is_elf(path)]

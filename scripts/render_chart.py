@@ -16,7 +16,7 @@ import dist_tools
 
 CHART = dist.ROOT / "deploy/helm/weir-gateway"
 MANIFESTS = dist.ROOT / "deploy/kubernetes/weir-gateway.yaml"
-# Helm that is built from its module renders for an older version by default.
+# If Helm is built from its Go module, it renders for an older Kubernetes version by default.
 KUBERNETES = ["--kube-version", "1.30.0"]
 INTRODUCTION = """\
 # weir-gateway on Kubernetes (docs/gateway-on-kubernetes.md). scripts/render_chart.py renders this file from the chart

@@ -17,9 +17,9 @@ import zlib
 # OBJCOPY names another program for binaries of other machines.
 OBJCOPY = os.environ.get("OBJCOPY", "objcopy")
 LINK = ".gnu_debuglink"
-# A few bytes that stay loaded at run time: names of gdb's pretty printers.
+# A section that stays in the binary, because it is loaded at run time: a few bytes that name gdb's pretty printers.
 SCRIPTS = ".debug_gdb_scripts"
-# Sections that the debug file must have: lines and names of addresses.
+# Sections that the debug file must have. They map addresses to lines and names.
 KEPT = {".debug_info", ".debug_line", ".symtab"}
 
 

@@ -1,5 +1,5 @@
-"""The folder of peers: one in the user's cache for all clones, unless another is named or already in use. Also builds
-of peers from Go modules."""
+"""Tests of the folder of peers (one in the user's cache for all clones, unless another one is named or already in use)
+and of peers that are built from Go modules."""
 
 import os
 import shutil

@@ -137,7 +137,7 @@ def shown(path):
 
 
 def link_findings():
-    """Links of pages to missing files and headings. `summary_findings` reports those of docs/SUMMARY.md."""
+    """Links of pages to missing files and headings. `summary_findings` checks docs/SUMMARY.md."""
     for page in tracked("*.md"):
         if page == ROOT / "docs/SUMMARY.md":
             continue
@@ -160,7 +160,7 @@ def broken(page, target):
 
 
 def reference_findings():
-    """References `docs/PAGE.md#ANCHOR` in code, scenarios and dashboards to missing pages and anchors."""
+    """References (`docs/PAGE.md#ANCHOR`) to missing pages and anchors, in code, scenarios and dashboards."""
     reference = re.compile(r"(?<![\w./-])docs/[\w/-]+\.md(?:#[\w-]+)?")
     examples = {ROOT / "scripts/tidy.py", ROOT / "scripts/test_tidy.py"}
     for path in tracked("*.rs", "*.py", "*.sh", "*.yaml", "*.toml", "*.html", "*.js", "*.j2", "Makefile"):

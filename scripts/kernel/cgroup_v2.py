@@ -27,14 +27,14 @@ HERE = Path(__file__).resolve().parent
 FOLDER = parts.ROOT / "target/kernel"
 # An emulated processor is 10 to 30 times slower than a real one.
 TIMEOUT_S = 1800
-# Greatest share of time that the guest may wait for processors. While it waits, its clock runs but its load does not.
+# Maximum share of time that the guest may wait for processors. While it waits, its clock runs but its load does not.
 WAITED_MAX = 0.2
 MEMORY_MIB = 2048
 PROCESSORS = 2
 KERNEL_ARGUMENTS = "console=ttyS0 loglevel=2 cgroup_no_v1=all panic=-1"
 USERS = "root:x:0:0::/tmp:/bin/sh\nweir:x:1000:1000::/tmp:/bin/sh\nnobody:x:65534:65534::/tmp:/bin/sh\n"
 END = "== end:"
-# The line before the document of each run: name and exit code.
+# The line before the JSON document of each run, with the run's name and exit code.
 RESULT = re.compile(r"^result (\w+) \d+$", re.MULTILINE)
 
 
@@ -118,7 +118,7 @@ class Waiting(threading.Thread):
             time.sleep(1)
 
     def look(self):
-        """Reads for how many nanoseconds each thread ran and waited for a processor."""
+        """Reads how long each thread ran, and how long it waited for a processor."""
         fields = [(task / "schedstat").read_text().split() for task in self.tasks.iterdir()]
         ran, waited = (sum(int(times[index]) for times in fields) for index in (0, 1))
         self.share = waited / (ran + waited) if ran else 0.0

@@ -2,7 +2,7 @@
 # The guest's first process: prepares the guest, runs weir's tests and `weir run`, prints failed steps, and shuts down.
 # Results of runs go to the second serial port, all other output to the first.
 /bin/busybox --install -s /bin
-# busybox's tools come last, because they have fewer options.
+# /bin is last on PATH, because busybox's tools have fewer options.
 export PATH=/weir:/usr/bin:/bin HOME=/tmp
 mount -t proc proc /proc
 mount -t sysfs sys /sys

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import peers  # noqa: E402
 
 KERNEL = "linux-image-cloud-amd64"
-# Modules that the guest loads: pairs of interfaces between network namespaces.
+# Kernel modules that the guest loads: veth pairs connect network namespaces.
 MODULES = ["veth.ko"]
 # Programs of this machine that the guest uses.
 TOOLS = ["setpriv", "setsid", "unshare"]
@@ -50,7 +50,7 @@ def kernel():
         try:
             apt = peers.Apt()
             (latest,) = apt.download([KERNEL], work)
-            # The package of that name is empty and depends on the newest kernel.
+            # This is a metapackage, which depends on the package of the newest kernel.
             version = re.search(r"linux-image-\d[^ ,]*", peers.run(["dpkg-deb", "-f", latest, "Depends"]))
             (package,) = apt.download([version[0]], work)
             peers.run(["dpkg", "-x", package, work / "whole"])

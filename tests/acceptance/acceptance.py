@@ -54,7 +54,7 @@ def main():
         return not arguments.only or any(word.lower() in name.lower() for word in arguments.only)
 
     named = [(check.__name__, check) for check in (*whole_runs.CHECKS, *verdicts.CHECKS, *arrivals.CHECKS, *other_tools.CHECKS, *capacity.CHECKS, *robustness.CHECKS, *remote.CHECKS, *added_latency.CHECKS, *comparing.CHECKS, *noisy_hosts.CHECKS, *agents.CHECKS)]
-    # Their programs are in no registry: run these checks if selected by name, or if the program is on PATH.
+    # No registry has the programs of these checks, so they run only if selected by name or if the program is on PATH.
     found = [check for program, check in services.CHECKS.items() if arguments.only or shutil.which(program)]
     # The first run builds Kubernetes, Contour and Istio, so these checks run only if selected by name.
     found += [*cluster.CHECKS, *chart.CHECKS] if arguments.only else []

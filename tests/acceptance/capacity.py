@@ -9,14 +9,14 @@ from whole_runs import RUN_S_MAX, run
 RUNS = 5
 HEADROOM_RUNS = 3
 COVERED_MIN = 4
-# `docs/method.md#capacity`: greatest relative error of the capacity, and greatest relative width of its interval.
+# `docs/method.md#capacity`: maximum relative error of the capacity, and maximum relative width of its interval.
 TOLERANCE = 0.1
 WIDTH_MAX = 0.2
 LIMIT_S = 0.01
 
-# More repeats narrow the result more than longer searches, so each search may stop at a wide interval. The gateway adds
-# little latency before an upstream with one queue. The queue is the subject of the search, so the upstream's delay must
-# not make trials invalid.
+# Additional repeats narrow the result more than longer searches, so each search may stop at a wide interval. The
+# gateway adds little latency in front of an upstream with one queue. The queue is the subject of the search, so the
+# upstream's delay must not make trials invalid.
 SCENARIO = """
 name: capacity
 question: Is the capacity that theory gives found?

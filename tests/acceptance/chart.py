@@ -1,4 +1,4 @@
-"""The Helm chart of weir-gateway in a real one-node Kubernetes: a rolling update of every pod fails no request."""
+"""The Helm chart of weir-gateway in a real one-node Kubernetes: no request fails in a rolling update of all pods."""
 
 import contextlib
 import json
@@ -92,7 +92,7 @@ def rolled_out(inside, name):
 
 
 def chart_rolling_update(rig):
-    """Pods of the chart pass Pod Security `restricted`; replacing all of them under load fails no request."""
+    """Pods of the chart pass Pod Security `restricted`; no request fails while all pods are replaced under load."""
     helm = str(dist_tools.fetched("helm") / "helm")
     with cluster(rig) as inside:
         apply(rig, inside, "origin", json.dumps({"apiVersion": "v1", "kind": "List", "items": origin()}))

@@ -60,8 +60,8 @@ class Rig:
 
 
 def passes(name, purpose, check, rig):
-    """Runs a check. Expectations before its `yield` must hold in the first attempt. Expectations after it are attempted
-    again after host noise.
+    """Runs a check. Expectations before its `yield` must hold in every attempt. If an expectation after it fails under
+    host noise, the check runs again.
 
     Returns (passed, number of attempts, host noise in the last attempt).
     """

@@ -25,8 +25,8 @@ repeats: {repeats}
 RUN_S_MAX = 1200
 RUNS, RUNS_QUICK = 5, 1
 REPEATS, REPEATS_QUICK = 10, 6
-# Regular expressions that the gateway evaluates per request without a match. Their cost is measured first. Some are
-# always present, so that the fixed cost of the first one is in no difference.
+# Regular expressions that the gateway evaluates per request without a match. Their cost is measured first. Both
+# gateways evaluate at least ALWAYS of them, so that the fixed cost of the first one cancels out.
 ALWAYS = 100
 CALIBRATION = 200
 CALIBRATION_REPEATS = 16

@@ -1,4 +1,4 @@
-"""A container, as far as accounting is concerned: a control group, and an exporter of its metrics like cAdvisor's."""
+"""A substitute for a container: a control group, and an exporter of its accounting as metrics of cAdvisor."""
 
 import bisect
 import http.server

@@ -4,7 +4,7 @@ import json
 
 from checks import Disagreement, expect
 
-# The plan's longest duration for a noisy host, plus time to stop.
+# Time limit of the run: the longest duration in its plan, for a noisy host, plus time to stop.
 LASTS_S, LASTS_QUICK_S = 2700, 420
 MANY, MANY_QUICK = 100_000, 100
 AXIS = "topology.domains"
@@ -114,7 +114,7 @@ def formats(rig, out, findings):
 
 
 def instances(rig, many):
-    """`weir size` has a result, or a reason without result, for both numbers of routes."""
+    """`weir size` returns a result, or the reason why it has none, for both numbers of routes."""
     sized = json.loads(weir(rig, 60, "size", "last", "--rate", "10000/s", "--objective", "p99<20ms", "--json").output)
     for offer in sized["offers"]:
         needed = (offer.get("instances") or {}).get("value")

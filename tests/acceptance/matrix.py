@@ -8,7 +8,7 @@ from theory import agrees_with_theory, sampling_bounds, tolerance_s
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 RATES_PER_S = [500, 2_000]
-# Whole periods of the stalls, so that arrivals cover all parts of a period equally.
+# A multiple of the stalls' period, so that arrivals cover all parts of a period equally.
 SECONDS, SECONDS_QUICK = 8, 3
 STREAMS = 50
 
@@ -20,7 +20,7 @@ class Protocol:
         self.name, self.tls, self.streams, self.origin_options = name, tls, streams, origin_options
 
     def shape(self, rate_per_s, in_flight):
-        """Enough connections that no arrival waits for one."""
+        """A load with so many connections that no request waits for a free connection."""
         connections = -(-in_flight // self.streams) + 1 if self.streams else in_flight
         return Shape(connections, rate_per_s, self.streams, self.tls)
 

@@ -77,7 +77,7 @@ def memory(share, end_s, generator):
         time.sleep(generator.uniform(0.5, 1.5) * took * (1 - share) / share)
 
 
-# Wakes up some thousand times per second, for some microseconds each time.
+# Wakes up about 2,500 times per second; with a share of 5 %, for about 20 us each time.
 timers = functools.partial(steady, periods_s=(0.0002, 0.0006))
 
 

@@ -208,7 +208,7 @@ def control_is_found(rig):
 def tails_need_seconds(rig):
     """In a run of a few seconds p99.9 is no headline, and the report names the affected metrics."""
     # Three repeats of one second have too few seconds for a tail, wherever the slow requests are. With the default
-    # tolerance, noise of the host would make some of them bounded, which is another reason.
+    # tolerance, host noise could make the tail bounded: then p99.9 would be no headline for another reason.
     result = measured(rig, REPEATS, "--quick", "--set", "loads.tail.duration=1s", "--set", "thresholds.tail_tolerance=1")
     yield
     said = [words for point in result["summary"]["points"] for words in point["conclusions"] if "seconds contain slower requests" in words]

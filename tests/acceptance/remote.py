@@ -1,4 +1,4 @@
-"""A remote gateway has the same CPU time per request by a real Prometheus as a gateway that weir starts."""
+"""CPU time per request is the same for a remote gateway, by a real Prometheus, and for a gateway that weir starts."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def local(times):
 
 
 def elsewhere(port, origin, url, times):
-    """The scenario with a gateway that already runs and whose usage a Prometheus has."""
+    """The scenario with a gateway that already runs, and its resource usage from a Prometheus."""
     watched = f"prometheus: {{ url: '{url}', selector: 'namespace=\"shop\",pod=~\"gw-.*\"' }}"
     place = f"url: 'http://127.0.0.1:{port}', direct: 'http://127.0.0.1:{origin.port}', host: gateway.test"
     return SCENARIO.format(gateway=f"{{ name: prod, driver: remote, {place}, {watched} }}", own="", **times)

@@ -30,7 +30,7 @@ warmup: 100ms
 duration: 300ms
 repeats: %d
 """
-# moment of a kill -> (file whose appearance marks the moment, greatest delay after it in seconds)
+# moment of a kill -> (file whose appearance marks the moment, maximum delay after it in seconds)
 SIGNS = {
     "at any time": (None, 2.5),
     "opening the database": ("weir.db*", 0.05),
@@ -44,7 +44,7 @@ SIGNS = {
 
 
 class Yard:
-    """A folder with its own temporary folder and its own lock. All leftovers of its runs can be found by its path."""
+    """A folder for runs, with a separate temporary folder and lock, so that leftovers of these runs can be found."""
 
     def __init__(self, rig, name):
         self.rig, self.folder, self.labs = rig, rig.folder / name, []
@@ -59,7 +59,7 @@ class Yard:
         places = ["--db", self.folder / f"{name}.db", "--out", self.folder / f"out-{name}"]
         variables = {"TMPDIR": str(self.folder / "tmp"), "WEIR_STATE_DIR": str(self.folder / "state")}
         with open(self.folder / "said", "wb") as said:
-            # The lab binds its own programs to CPUs, so it is not bound itself.
+            # weir pins the programs that it starts to CPUs, so weir itself is not pinned.
             process = self.rig.processes.start([self.rig.weir, "run", *arguments, *places], None, said, said, variables)
         self.labs.append(process.pid)
         return process

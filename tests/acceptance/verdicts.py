@@ -1,4 +1,4 @@
-"""Reasons of verdicts that take time to provoke: a drift, a CPU quota, a latency below the host's minimum."""
+"""Verdict reasons that are slow to provoke: drift, CPU throttling, implausible latencies and rates."""
 
 import json
 import sqlite3
@@ -19,12 +19,12 @@ def reasons_of(measurement, metric="latency"):
 
 
 def evidence_of(measurement, words):
-    """The sentence of the evidence with these words, or an empty text."""
+    """The first sentence of the evidence that contains `words`, or an empty string."""
     return next((said for said in measurement["judgement"]["evidence"] if words in said), "")
 
 
 def drift(rig):
-    """A growing delay is not stationary, by p50 and in a closed load also by throughput; a constant delay is."""
+    """With a growing delay p50 drifts, and in closed loads throughput too. With a constant delay nothing drifts."""
     slow = ["--repeats", "1", "--set", "origin.delay=const:10ms"]
     growing = [*slow, "--set", "origin.drift=1ms/1s"]
     drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
@@ -67,7 +67,7 @@ def a_steady_load_stays_quiet(rig):
 
 
 def throttled_gateway(rig):
-    """A gateway that its quota throttles: throughput and CPU are valid, latency is not."""
+    """A CPU quota throttles the gateway: latency has the reason `throttled`, throughput and CPU do not."""
     _, result = run(rig, scenario(CLOSED), "--set", "limits.data.cpus=0.1")
     for measurement in measurements(result):
         said = evidence_of(measurement, "throttled: ")
@@ -100,9 +100,9 @@ def below_the_floor(rig):
 
 
 def in_flight_apart(rig):
-    """A phase that is short compared with the latency contains two batches of responses: its rate is implausible."""
-    # All connections send at once and wait 600 ms. Responses arrive 600 and 1,200 ms after the start, both within the
-    # 740 ms of the phase, which starts at 530 ms. By Little's law this rate takes 162 connections, but there are 100.
+    """In a phase slightly longer than the latency, two batches of responses arrive: the rate is implausible."""
+    # All connections send at once and wait 600 ms. The phase lasts from 530 to 1,270 ms, so it contains the responses
+    # at 600 and at 1,200 ms. By Little's law this rate needs 162 connections, but there are 100.
     load = "{ model: closed, connections: 100 }"
     times = ["--set", "warmup=530ms", "--set", "origin.delay=const:600ms"]
     code, result = run(rig, scenario(load, "740ms"), "--repeats", "1", *times)

@@ -31,13 +31,13 @@ def load(rig, port, *arguments):
 
 
 def run(rig, scenario, *arguments, beside=None):
-    """Runs a scenario, with the command `beside` at the same time. Returns (exit code, JSON)."""
+    """Runs a scenario and, in parallel, the optional command `beside`. Returns (exit code, JSON)."""
     path = rig.folder / "scenario.yaml"
     path.write_text(scenario)
     options = ["--json", "--db", rig.folder / "weir.db", "--out", rig.folder / "out", *arguments]
     if beside:
         rig.processes.start(beside, None, None)
-    # The lab binds its own programs to CPUs, so it is not bound itself.
+    # `weir run` pins the processes of its rig to CPUs, so this check does not pin `weir run`.
     done = rig.processes.run([rig.weir, "run", path, *options], None, rig.folder / "run.json", RUN_S_MAX)
     if not done.output.strip():
         raise Disagreement(f"weir run printed nothing: {done.errors}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds all parts of Kubernetes as one program from the module k8s.io/kubernetes. The name of a link selects the part.
+# Builds all parts of Kubernetes as one program from the module k8s.io/kubernetes, with a symlink per part. The program
+# runs the part that the symlink names.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 VERSION=$KUBE_VERSION

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts a containerd for the cluster, with a network for pods. Its socket is at the default path, which a mount hides
-# from the machine: cAdvisor in the kubelet uses only this path, and without it reports no container names.
+# Starts containerd for the cluster, with a network for pods. Its socket is at the default path, because cAdvisor in the
+# kubelet uses only this path; otherwise it reports no container names. A mount hides the socket from the host.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 . "$(dirname "$0")/waiting.sh"
@@ -15,7 +15,7 @@ state = "$NODE/containerd/state"
   address = "/run/containerd/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "test.local/pause:1"
-  # Without CAP_SYS_RESOURCE runc may not lower oom_score_adj.
+  # Without CAP_SYS_RESOURCE, runc cannot lower oom_score_adj.
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "overlayfs"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs inside a cluster with the images echo, contour and envoy: `cluster in tests/cluster/contour.sh`. Installs Contour
-# with Envoy from Contour's manifests, with other images, and sends requests through an HTTPProxy.
+# with Envoy from Contour's manifests, but with local images, and sends requests through an HTTPProxy.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs inside a cluster with the images echo, envoy and envoy-gateway: `cluster in tests/cluster/envoy-gateway.sh`.
-# Installs Envoy Gateway from its Helm chart, with other images, and sends requests through an HTTPRoute.
+# Installs Envoy Gateway from its Helm chart, but with local images, and sends requests through an HTTPRoute.
 set -euo pipefail
 : "${CLUSTER_DIR:?is set by cluster}"
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -12,7 +12,7 @@ HOST="Host: web.example.test"
 helm=$(python3 "$HERE/../../scripts/dist_tools.py" helm)/helm
 image=$(python3 "$HERE/images.py" --reference envoy-gateway)
 envoy_image=$(python3 "$HERE/images.py" --reference envoy)
-# The chart's release has these two values filled in.
+# Released charts contain these two values; the source has placeholders.
 sed "s#\${GatewayImage}#$image#; s#\${GatewayImagePullPolicy}#IfNotPresent#" "$CHART/values.tmpl.yaml" > "$CHART/values.yaml"
 kubectl apply --server-side -R -f "$CHART/charts/crds/crds" > /dev/null
 kubectl create namespace "$SPACE"

@@ -30,7 +30,7 @@ BIN_DIR = Path(os.environ.get("BIN_DIR") or ROOT / "target/release")
 OWN = ["weir", "weir-gateway"]
 GATEWAYS = ["nginx", "haproxy", "envoy"]
 BOOTSTRAP = "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json"
-# name -> function that returns the path of the program, and compiles it if that is quick
+# name -> function that returns the path of the program; `pause` and `echo` are compiled if needed
 OF_CLUSTER = {
     "pause": lambda: compiled("pause", HERE / "pause.c", ["cc", "-O2", "-static"]),
     "echo": lambda: compiled("echo", HERE / "echo/main.go", ["go", "build", "-trimpath", "-ldflags", "-s -w"]),
@@ -119,7 +119,7 @@ def key_of(name, path, files):
 
 
 def without_debug_information(files, into):
-    """The files, with copies of weir's programs without debug information, which is most of their size."""
+    """The files, with weir's programs replaced by stripped copies: most of their size is debug information."""
     stripped = dict(files)
     for path, source in files.items():
         if source.name in OWN and shutil.which("strip"):

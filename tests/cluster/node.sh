@@ -129,5 +129,5 @@ log "node ready"
 wait_for 30 kubectl get serviceaccount default
 log "service accounts exist"
 touch "$NODE/ready"
-# A shell that waits for a child also reaps orphaned processes.
+# No `exec`: while this shell waits, it also reaps orphaned processes.
 sleep infinity

@@ -1,4 +1,4 @@
-# To be sourced: log lines with elapsed time, and waiting for conditions.
+# Source this file: `log` prints lines with the elapsed time, `wait_for` waits for a condition.
 # shellcheck shell=bash
 
 BEGAN=${EPOCHREALTIME/[.,]/}

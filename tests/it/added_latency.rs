@@ -1,4 +1,4 @@
-//! Rates as shares of the gateways' capacity, the twin of the direct baseline, and tables of added latency.
+//! Rates as shares of the gateways' capacity, the second direct baseline (`twin`), and tables of added latency.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -66,8 +66,7 @@ fn shares_of_capacity_become_stored_rates() {
         };
         carried.iter().filter(is_meant).map(|one| one["rate_per_s"].as_f64().unwrap()).collect::<Vec<_>>()
     };
-    // Four pilots: one for each of two kinds of requests and two gateways. Loads that differ only in rate share a
-    // pilot.
+    // Four pilots: two kinds of requests on each of two gateways. Loads that differ only in rate share a pilot.
     assert_eq!(carried.len(), 4, "{pilot}");
     assert_eq!(pilots(&output), 4, "{}", text(&output.stderr));
     let all = |load: &str| GATEWAYS.iter().flat_map(|gateway| tried(gateway, load)).collect::<Vec<f64>>();
@@ -130,7 +129,7 @@ fn the_twin_is_no_gateway_and_every_repeat_has_a_row() {
 
     let added = &summary["added"];
     let rows = added["repeats"].as_array().unwrap();
-    // Four loads in two repeats of two gateways and two direct cells.
+    // Each of the two gateways and two direct cells has four loads in two repeats.
     assert_eq!(rows.len(), 32);
     for row in rows {
         let is_baseline = row["gateway"].as_str().unwrap().starts_with("direct");
@@ -192,7 +191,7 @@ fn a_share_needs_a_gateway_that_completes_requests() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("pilot: gone failed: binary-missing"), "{said}");
     assert!(
-        said.contains("loads.get-5.rate: cannot compute 5% of the capacity: no gateway completed a request"),
+        said.contains("loads.get-5.rate: cannot compute 5% of the capacity: the pilot could not measure it"),
         "{said}"
     );
     let runs = json(&finish(weir(folder.path(), &["runs", "--db", "weir.db", "--json"])));

@@ -89,7 +89,7 @@ fn several_agents_together_send_the_rate_of_one_open_load() {
     let _host = the_host();
     let (result, origin) = loaded(3, &["--rate", "900/s", "--duration", "1s", "--warmup", "200ms"]);
     let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
-    // Five standard deviations of a Poisson count.
+    // 150 is five standard deviations of a Poisson count with mean 900.
     assert!(scheduled.abs_diff(900) < 150, "{result}");
     assert_eq!(result["requests"]["completed"], scheduled);
     assert!(origin["requests"].as_u64().unwrap() > scheduled, "no warm-up was sent");
@@ -137,7 +137,8 @@ fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Val
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
     let calm = "thresholds={ disturbed_share: 1 }";
-    // More connections than requests become due in a pause, so no request waits for a connection.
+    // If an agent is paused, requests become due. There are more connections than these requests, so no request waits
+    // for a connection.
     let many = "loads.tail.connections=400";
     let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--set", many, "--on", place];
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
@@ -218,7 +219,7 @@ fn an_upstream_on_an_agent_is_counted_and_sampled() {
         for measurement in all {
             assert_reconciled(measurement, gateway);
             let evidence = measurement["judgement"]["evidence"].to_string();
-            assert!(evidence.contains("the upstream runs on the agent beside-origin-1"), "{evidence}");
+            assert!(evidence.contains("agent beside-origin-1 runs the upstream"), "{evidence}");
         }
     }
     yard.await_nothing_left();
@@ -247,7 +248,7 @@ fn a_slow_agent_makes_the_load_invalid_and_is_named() {
         std::thread::spawn(move || slow_down(&folder));
     });
     for measurement in ["weir", "direct"].map(|gateway| measurements(&result, gateway)).concat() {
-        // A closed load waits for its agents.
+        // A closed load has no schedule, so no agent sends late.
         if measurement["load"] != "tail" {
             continue;
         }
@@ -314,8 +315,7 @@ fn a_killed_run_leaves_no_agent() {
     yard.await_nothing_left();
 }
 
-/// Starts a `weir load` that waits for agents that the user starts. Returns (process, listen address) once the ticket
-/// exists.
+/// Starts `weir load --on agents:N`, and waits until the ticket exists. Returns (process, listen address).
 fn waiting(yard: &Yard, origin: &Origin, agents: u32) -> (Child, String) {
     let (url, on) = (format!("http://{}/x", origin.address), format!("agents:{agents}"));
     let listen = format!("127.0.0.1:{}", free_port());
@@ -394,7 +394,7 @@ fn an_agent_without_disk_ends_the_load_with_its_reason() {
     let origin = Origin::start(elsewhere.path(), free_port(), &[]);
     let (run, join) = waiting(&yard, &origin, 2);
     let whole = agent(&yard, &join, "weir.ticket", "whole");
-    // A separate file system, which is full except for the folder of the agent.
+    // A separate file system. It is full, but the agent can still create its folder there.
     let full = yard.path().join("full");
     fs::create_dir(&full).unwrap();
     let script = format!(
@@ -428,7 +428,7 @@ fn invalid_arguments_are_reported_with_a_remedy() {
             assert!(said.contains(words), "{words}: {said}");
         }
     };
-    check(&["load", "http://127.0.0.1:1/", "--on", "local:0"], 2, &["no number of agents", "netns:2"]);
+    check(&["load", "http://127.0.0.1:1/", "--on", "local:0"], 2, &["needs a number of agents", "netns:2"]);
     check(&["load", "http://127.0.0.1:1/", "--on", "netns:2"], 2, &["network namespaces", "use local:N"]);
     check(
         &["load", "http://127.0.0.1:1/", "--on", "local:4", "-c", "2"],

@@ -54,7 +54,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
     let (_, first) = measured(here, &path, &[]);
     let (output, second) =
         measured(here, &path, &["--baseline", &first, "--fail-on", "missed,worse", "--json"]);
-    // Two repeats are too few for a verdict `worse`, and an undecided gate must not pass.
+    // Two repeats are too few for a verdict `worse`. An undecided comparison must not exit with 0.
     assert!(matches!(output.status.code(), Some(1 | 4)), "{}", text(&output.stderr));
     let undecided = "exit code 4: nothing could be compared with the baseline: ";
     assert!(text(&output.stderr).contains(undecided), "{}", text(&output.stderr));
@@ -71,7 +71,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
         assert!(row["rig_cpu_us_per_request"]["mean"].as_f64().is_some_and(|us| us > 0.0), "{row}");
     }
 
-    // Run against run: every gateway at each load, for the metrics of the load.
+    // A comparison of two runs covers every gateway at each load, with the metrics of the load.
     let output = compare(here, &[&first, &second, "--db", "weir.db", "--json"]);
     good(&output);
     let comparison = json(&output);
@@ -92,7 +92,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
         );
     }
 
-    // Within one run: paired by block.
+    // A comparison of two gateways of one run is paired by block.
     let (old, new) = (format!("{first}:old"), format!("{first}:new"));
     let output = compare(here, &[&old, &new, "--db", "weir.db", "--json"]);
     good(&output);
@@ -101,7 +101,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
     assert_eq!(paired["points"].as_array().unwrap().len(), 2);
     assert_eq!(paired["environment"].as_array().unwrap().len(), 0, "one run has one environment");
 
-    // The output formats, with the default labels and with given labels.
+    // Write the output formats, with default labels and with labels from the flags.
     let labels = ["--label-a", "before", "--label-b", "after"];
     let files = ["--markdown", "c.md", "--html", "c.html"];
     let output = compare(here, &[&[old.as_str(), &new, "--db", "weir.db"], &labels[..], &files[..]].concat());
@@ -147,7 +147,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
     run(&["--baseline", &third], &["--baseline", "limits.data.cpus: 0.4 in A, 0.5 in B"]);
     run(
         &["--baseline", &third, "--gateway", "nginx"],
-        &["--baseline", "has none of the gateways of this run"],
+        &["--baseline", "did not measure any gateway of the new run"],
     );
     run(&["--fail-on", "worse"], &["--baseline"]);
 }
@@ -218,7 +218,7 @@ fn files_of_other_tools_are_compared() {
         &["locust_stats.csv and new_stats.csv have the same content", "each file once"],
     );
     let step = ["--force", "--load", "step 2"];
-    let apart = ["loads: one without a name in A, step 1, step 2 in B", "--load NAME"];
+    let apart = ["loads: unnamed in A, step 1, step 2 in B", "--load NAME"];
     refused(here, &[&locust, &perf, "--force"], &apart);
     good(&compare(here, &[&[locust.as_str(), &perf], &step[..]].concat()));
     let failed = std::fs::read_to_string(&locust).unwrap().replace(",3195,0,", ",3195,3195,");

@@ -45,7 +45,7 @@ fn the_documented_file_is_measured_beside_the_file_of_the_driver() {
     for words in ["the user's configuration my.conf", "proxy_next_upstream off;", "proxy_read_timeout 60s;"] {
         assert!(said.contains(words) && !unequal("nginx").contains(words), "{words}: {said}");
     }
-    // Directives that the file has are not listed as differences.
+    // Directives in the user's file are not listed as differences.
     for words in ["access_log", "worker_processes", "proxy_http_version"] {
         assert!(!said.contains(words), "{words}: {said}");
     }
@@ -85,8 +85,8 @@ fn a_file_that_listens_on_another_port_fails_early_and_names_the_port() {
         message.contains("(it listens on ") && message.contains(&format!("127.0.0.1:{port}")),
         "{message}"
     );
-    // The message states how long weir waited. That is less than a minute, the driver's timeout for nginx, because weir
-    // stops waiting when the gateway listens on another port.
+    // The message states how long weir waited. The driver's timeout for nginx is one minute, but weir stops waiting
+    // when the gateway listens on another port.
     let waited = message.split("after ").nth(1).unwrap().split('.').next().unwrap();
     assert!(waited.parse::<u32>().unwrap() < 60, "{message}");
     assert!(outcome["remedy"].as_str().unwrap().contains("{{ listen }}"), "{outcome}");

@@ -56,7 +56,7 @@ fn a_control_burns_cpu_adds_delay_and_is_excluded_from_the_gateways() {
     assert_eq!(compared.status.code(), Some(0), "{}", text(&compared.stderr));
 }
 
-/// A number of the second load of every cell of a gateway.
+/// The number at `pointer` in the second load of each cell of a gateway.
 fn of_tail(result: &Value, gateway: &str, pointer: &str) -> Vec<u64> {
     let cells = result["cells"].as_array().unwrap();
     let of_gateway = cells.iter().filter(|cell| cell["key"]["gateway"] == gateway);

@@ -58,7 +58,7 @@ fn ctrl_c_keeps_finished_cells_and_leaves_nothing_behind() {
     assert!(yard.cells("weir.db").len() as u64 >= done);
 }
 
-/// A moment of a run, defined by something that exists from then on.
+/// A moment of a run: the time when a file or a number of stored cells first exists.
 enum Moment {
     /// Before anything exists.
     Start,
@@ -93,7 +93,7 @@ pub fn is_there(folder: &Path, names: &[&str]) -> bool {
 
 #[test]
 fn a_run_killed_at_every_stage_ends_with_the_cells_of_an_uninterrupted_run() {
-    // From start to report: the database, the host's lock, a cell's parts, its load, its commit.
+    // In the order of a run: the database, the ledger, a cell's parts, its load, the stored cell, the report.
     let moments = [
         Moment::Start,
         Moment::File("weir.db"),
@@ -120,7 +120,7 @@ fn a_run_killed_at_every_stage_ends_with_the_cells_of_an_uninterrupted_run() {
             ended || moment.has_come(&yard)
         });
         if ended {
-            // After the first file of the report the run ends within moments.
+            // The run ends shortly after it writes the first report file.
             let output = wait(child);
             let said = text(&output.stderr);
             assert!(std::ptr::eq(moment, &moments[moments.len() - 1]), "ended before it was killed: {said}");

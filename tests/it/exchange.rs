@@ -116,7 +116,7 @@ fn pandas_pyarrow_and_hdrhistogram_read_the_exports() {
     assert_eq!(read["hdr"].as_array().unwrap().len(), intervals);
 }
 
-/// Checks that a row agrees with the report on a load, including missing values.
+/// Checks that a row has the same values as the report of the load, and that the same values are missing.
 fn row_is(row: &Value, cell: &Value, measurement: &Value) {
     let result = &measurement["record"]["result"];
     assert_eq!((&row["gateway"], &row["load"]), (&cell["key"]["gateway"], &measurement["load"]));
@@ -211,7 +211,7 @@ fn an_unfinished_run_exports_its_finished_cells() {
     assert_eq!(report(folder.path(), "weir.db")["cells"].as_array().unwrap().len(), 1);
 }
 
-/// Writes the fixture's run without its first cell to a file. Returns the path.
+/// Writes the fixture's run to a file, without its first cell. Returns the path.
 fn unfinished(folder: &Path) -> String {
     let mut archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
     archive.cells.remove(0);
@@ -283,7 +283,7 @@ fn a_binary_format_is_not_written_to_a_terminal() {
 /// Terminal escapes: set the title, clear the screen, an 8-bit sequence, right-to-left override.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}";
 
-/// Writes the fixture's run with terminal escapes in all free text to a file. Returns the path.
+/// Writes the fixture's run to a file, with terminal escapes in all free text. Returns the path.
 fn hostile(folder: &Path) -> String {
     let mut archive = weir_results::read_archive("fixture", std::fs::File::open(FIXTURE).unwrap()).unwrap();
     let spoil = |text: &mut String| text.push_str(HOSTILE);

@@ -35,7 +35,7 @@ retries: 0
 const FAULTS: [(u64, &str); 6] =
     [(1, "kill"), (1, "return"), (2, "stall"), (2, "return"), (2, "reset"), (2, "return")];
 
-/// Failed, timed-out, dropped and unexpected requests of the whole load.
+/// Number of failed, timed-out, dropped and unexpected requests of the whole load.
 fn wrong(measurement: &Value) -> u64 {
     let whole = &measurement["record"]["whole"];
     ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap()).iter().sum()

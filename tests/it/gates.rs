@@ -9,7 +9,7 @@ use crate::pages::blocks;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{measurements, run};
 
-/// Thresholds that no open load and hardly any host meets.
+/// Thresholds that are too strict for every open load, and for nearly every host.
 const NOTHING_COUNTS: &str =
     "thresholds: { disturbed_share: 0, lateness_ns: 0, lateness_share: 0, worker_busy_share: 0 }\n";
 

@@ -9,7 +9,7 @@ use crate::program::{finish, json, scenario, text, the_host, until, wait, weir};
 
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
-/// A name that a shell splits and expands without quotes.
+/// A name that a shell splits and expands unless it is quoted.
 const DATABASE: &str = "my run's $1.db";
 
 /// The printed `weir` commands between backticks.
@@ -151,7 +151,7 @@ fn a_dash_means_standard_output_and_never_a_folder_or_file() {
         assert!(output.stdout.is_empty() && error.contains(words), "{words}: {error}");
     };
     refused(report(&[]), "--out -: a report is several files");
-    refused(report(&["--format", "html"]), "--out -: report.html needs its folder");
+    refused(report(&["--format", "html"]), "--out -: report.html needs a folder");
     refused(
         report(&["--format", "md", "--format", "csv"]),
         "--out -: standard output cannot hold several formats",
@@ -162,7 +162,7 @@ fn a_dash_means_standard_output_and_never_a_folder_or_file() {
     let path = scenario(here, "[weir]", "objective: { p99: 1s }\n");
     refused(
         call(&["run", path.to_str().unwrap(), "--junit", "-"]),
-        "--junit -: standard output is used by the report",
+        "--junit -: the report uses standard output",
     );
     assert!(!here.join("-").exists());
 }

@@ -159,7 +159,10 @@ fn a_missing_program_runs_in_a_container_and_is_measured_like_a_process() {
     scenario(&yard, &format!("[boxed, {pinned}, nginx]"), "");
     let output = wait(yard.start(engine.weir(&yard, &[&RUN[..], &["--images"]].concat())));
     let said = text(&output.stderr);
-    assert!(said.contains(&format!("boxed runs in a container of {IMAGE}, by docker ")), "{said}");
+    assert!(
+        said.contains(&format!("boxed runs in a container of image {IMAGE}, started by docker ")),
+        "{said}"
+    );
     let result = json(&output);
     let part_of = |gateway: &str| {
         let all = measurements(&result, gateway);
@@ -195,7 +198,7 @@ fn a_missing_program_runs_in_a_container_and_is_measured_like_a_process() {
         assert!(unequal.contains("runs in a container of docker "), "{unequal}");
     }
     let page = fs::read_to_string(yard.path().join("out/report.md")).unwrap();
-    assert!(page.contains(&format!("in a container of {IMAGE} by docker ")), "{page}");
+    assert!(page.contains(&format!("in a container of image {IMAGE}, run by docker ")), "{page}");
     // The run stores the image, so --resume needs no --images.
     let again = ["run", "--resume", "last", "--repeats", "2", "--drivers", "boxed", "--db", "weir.db"];
     let output = wait(yard.start(engine.weir(&yard, &again)));
@@ -227,8 +230,8 @@ fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
     check(&result, "bare", "does not contain the program `nope`", "`binary`");
     assert_eq!(cell(&result, "here")["outcome"]["kind"], "measured");
 
-    // The gateway's cell fails in two cases: with `network: namespaces`, because Docker cannot join a namespace of
-    // weir, and with a Docker daemon that does not respond.
+    // The gateway's cell fails in two cases: `network: namespaces` is set (Docker cannot join a namespace of weir), or
+    // the Docker daemon does not respond.
     scenario(&yard, &format!("[{}, weir]", all[2]), "network: namespaces\n");
     let result = json(&wait(yard.start(engine.weir(&yard, &RUN))));
     check(&result, "here", "cannot run a container in a network namespace", "`network: loopback`");
@@ -240,8 +243,8 @@ fn gateways_that_cannot_run_in_a_container_fail_alone_with_a_remedy() {
     check(&result, "boxed", "no container engine responds: docker: ", "install and start Docker or Podman");
     assert_eq!(cell(&result, "weir")["outcome"]["kind"], "measured");
 
-    // Rejected: a positive control of a gateway in a container, because weir cannot run its burner there, and an image
-    // name that the engine would read as a flag.
+    // Rejected: a positive control of a gateway in a container (weir cannot run its burner there), and an image name
+    // that the engine would parse as a flag.
     let refused = |arguments: &[&str], words: &str| {
         let output = wait(yard.start(engine.weir(&yard, arguments)));
         assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));

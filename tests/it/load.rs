@@ -92,8 +92,8 @@ fn a_ramp_sends_the_area_under_its_rate() {
 fn bursts_send_their_scheduled_requests() {
     let burst = "--burst=900/s:100ms/500ms";
     let result = check(&[], &["--rate", "100/s", burst, "--even", "--duration", "1s"]);
-    // Two periods of 500 ms, each with 90 requests in the burst and 40 after it. A request that is due exactly at a
-    // border may be counted or not.
+    // There are two periods of 500 ms. In each period, 90 requests are due in the burst and 40 after it. A request that
+    // is due exactly at a border may be counted or not.
     let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
     assert!((259..=261).contains(&scheduled), "{scheduled}");
 }

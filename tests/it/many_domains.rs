@@ -58,7 +58,7 @@ fn assert_handshakes(measurement: &Value, gateway: &str, domains: u64) {
         assert_eq!(handshakes, CONNECTIONS, "{gateway}: {tls}");
         return;
     }
-    // One per request, plus connections that were open for the next request when the load ended.
+    // One handshake per request, plus connections that were open for the next request when the load ended.
     assert!((sent..=sent + CONNECTIONS).contains(&handshakes), "{gateway}: {sent} sent, {tls}");
     match load {
         "handshake" => assert_eq!(resumed, 0, "{gateway}: {tls}"),

@@ -11,7 +11,7 @@ use crate::yard::Yard;
 
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/it/drivers");
 
-/// The scenario's entry for a gateway that misbehaves in this way.
+/// The scenario's entry for a gateway that misbehaves in the way that `way` names.
 fn gateway(name: &str, way: &str) -> String {
     format!(
         "{{ name: {name}, driver: misbehaving, binary: {DRIVERS}/misbehaving/gateway.py, set: {{ way: {way} }} }}"

@@ -4,9 +4,9 @@ use std::path::Path;
 
 /// A fenced block of a page.
 pub struct Block {
-    /// The line before it.
+    /// The line before the block.
     pub before: String,
-    /// The language behind its fence; may be empty.
+    /// The language after the opening fence; may be empty.
     pub language: String,
     /// Its text.
     pub text: String,

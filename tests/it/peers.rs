@@ -297,7 +297,7 @@ fn malformed_responses_are_reported_with_a_remedy() {
             "{result}"
         );
         assert!(said(&result, words), "{result}");
-        // Attempts that fail before the load begins count like the others.
+        // Connection attempts that fail before the load begins are also counted.
         let reported: u64 = result["said"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
         assert_eq!(result["errors"][cause].as_u64(), Some(reported), "{result}");
     }

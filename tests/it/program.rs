@@ -13,7 +13,7 @@ use serde_json::Value;
 /// Timeout of every program that a test starts.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `weir` with these arguments, in `folder`, with its user data folder inside it.
+/// `weir` with these arguments, in `folder`, which also contains the user data folder.
 pub fn weir(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(arguments).current_dir(folder).env("XDG_DATA_HOME", folder.join("data"));

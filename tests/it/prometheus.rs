@@ -112,7 +112,7 @@ fn gateway_with(folder: &Path, origin: SocketAddr, more: &str) -> (Started, Sock
     (Started::new(command, listen), admin)
 }
 
-/// A Prometheus that scrapes itself and `targets`, (job, address), five times a second.
+/// A Prometheus that scrapes itself and `targets` five times a second. Each target is (job, address).
 pub fn prometheus(folder: &Path, targets: &[(&str, SocketAddr)]) -> Started {
     scraping(launch(&peer("prometheus"), folder, targets, &[], &[]), targets)
 }

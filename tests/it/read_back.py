@@ -47,7 +47,7 @@ def main():
         "locust": rows(pandas.read_csv(locust_path, float_precision="round_trip")),
         "hdr": intervals(log_path),
     }
-    # Converts numbers of numpy to Python. JSON has no infinite numbers and no NaN.
+    # Converts NumPy numbers to Python numbers, and rejects infinity and NaN, which JSON cannot represent.
     json.dump(document, sys.stdout, allow_nan=False, default=lambda value: value.item())
 
 

@@ -22,7 +22,7 @@ fn printed(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The cells of the rows of a page's tables.
+/// All rows of the tables on a page, as lists of cells.
 fn rows(page: &str) -> Vec<Vec<&str>> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     rows.map(|row| row.split(" | ").collect()).collect()

@@ -41,7 +41,7 @@ fn sent(result: &Value, gateway: &str) -> u64 {
 
 #[test]
 fn an_agent_beside_a_gateway_samples_its_processes() {
-    // Another test may run a Caddy.
+    // A Caddy of another test would also match `program: caddy`, so no other test may run now.
     let _host = the_host_alone();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -80,8 +80,8 @@ fn an_agent_beside_a_gateway_samples_its_processes() {
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Both gateways are the same Caddy, and phases do not overlap, so the CPU time of all phases is at most Caddy's.
-    // The kernel's accounts may differ by a few ticks of 10 ms.
+    // Both gateways are the same Caddy, and phases do not overlap, so the CPU times of the phases add up to at most the
+    // CPU time of Caddy. The kernel's counters may differ by a few ticks of 10 ms.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     for measurement in measurements(&result, "missing") {
         assert!(measurement["usage"]["missing"].is_null(), "{measurement}");
@@ -148,8 +148,8 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Process and container are the same Caddy, and phases do not overlap: their sum is at most its CPU time. Caddy
-    // reports hundredths of a second.
+    // Process and container are the same Caddy, and phases do not overlap, so the CPU times add up to at most the CPU
+    // time of Caddy. Caddy reports hundredths of a second.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     let share = |gateway: &str| &measurements(&result, gateway)[0]["usage"][gateway]["cpu_share_of_limit"];
     assert!(share("process").is_null() && number(share("container")) > 0.0, "a quota of four cores");
@@ -230,7 +230,7 @@ fn metrics_of_weir_gateway_give_its_cost() {
         let evidence = measurement["judgement"]["evidence"].to_string();
         assert!(evidence.contains("from 1 series of"), "{evidence}");
     }
-    // The kernel keeps both accounts, in nanoseconds and in microseconds.
+    // Both CPU times come from the kernel: one in nanoseconds, one in microseconds.
     assert!(
         phases_cpu_s > 0.0 && phases_cpu_s <= cpu_s + 0.01,
         "{phases_cpu_s} s in the phases, {cpu_s} s in all"
@@ -279,7 +279,7 @@ fn series_are_summed_and_a_phase_with_too_few_scrapes_has_no_value() {
     let url = format!("http://{}", twice.address);
     let metrics = ["--set", "gateways.prod.prometheus.metrics=process"];
     let asked = ["--prometheus", &url, "--selector", "job=~\"one|two\""];
-    // The flags apply before --set: they define the Prometheus whose metrics --set changes.
+    // The flags apply after --set, so --selector replaces the selector that --set contains.
     let set =
         format!("gateways.prod.prometheus={{ url: '{url}', metrics: process, selector: 'job=\"one\"' }}");
     let result = json(&run(folder, &gateway, &[&["--set", &set][..], &asked[..]].concat()));
@@ -294,7 +294,7 @@ fn series_are_summed_and_a_phase_with_too_few_scrapes_has_no_value() {
         let evidence = measurement["judgement"]["evidence"].to_string();
         let is_known = measurement["usage"]["prod"].is_object();
         assert_eq!(is_known, evidence.contains("scrapes in the phase, one every"), "{evidence}");
-        assert!(is_known || evidence.contains("but weir needs 3"), "{evidence}");
+        assert!(is_known || evidence.contains("but weir needs at least 3"), "{evidence}");
     }
 }
 

@@ -38,8 +38,8 @@ fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the scenario with the data plane limited to `limits`. Returns how the gateway is limited, whether the limit is
-/// applied, the reasons against the throughput of each load, and standard error.
+/// Runs the scenario with the data plane limited to `limits`. Returns (`limited_by` of the gateway, whether the limit
+/// is applied, reasons against the throughput of each load, standard error).
 fn limited_to(limits: &str) -> (String, bool, Vec<String>, String) {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();

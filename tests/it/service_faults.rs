@@ -82,7 +82,7 @@ fn assert_failed(yard: &Yard, output: &Output, cause: &str, said: &[&str]) -> Va
     outcome
 }
 
-/// Failed, timed-out, dropped and unexpected requests of a load.
+/// Number of failed, timed-out, dropped and unexpected requests of a load.
 fn wrong(measurement: &Value) -> u64 {
     let whole = &measurement["record"]["whole"];
     ["failed", "timed_out", "dropped", "unexpected"].map(|name| whole[name].as_u64().unwrap()).iter().sum()
@@ -230,7 +230,7 @@ fn nats(yard: &Yard) -> Option<Pid> {
     yard.processes().into_iter().find(is_nats).and_then(|(pid, _)| Pid::from_raw(pid))
 }
 
-/// Whether load generator, publisher and NATS of a cell run.
+/// Whether the load generator, the publisher and NATS of a cell are running.
 fn is_loaded(yard: &Yard) -> bool {
     let processes = yard.processes();
     let runs = |words: &str| processes.iter().any(|(_, command)| command.contains(words));

@@ -53,7 +53,7 @@ fn a_gateway_receives_its_routes_over_nats_in_every_round() {
             (event["kind"].as_str(), event["details"]["messages"].as_u64()),
             (Some("registration"), Some(12))
         );
-        // Eleven gaps of 50 µs.
+        // Twelve messages have eleven gaps of 50 µs.
         assert!(event["details"]["took_ns"].as_u64().unwrap() >= 550_000, "{event}");
     }
     let cells = result["cells"].as_array().unwrap();
@@ -118,7 +118,7 @@ fn headroom_registered_reports_the_cost_of_routes_and_registrations() {
         "loads.curve.duration=200ms",
         "loads.ramp.duration=60ms",
         "loads.ramp.connections=[1, 2, 4]",
-        // A search takes at least ten trials.
+        // Removes the search, because it takes at least ten trials.
         "loads.capacity.search=null",
         "loads.capacity.rate=20/s",
         "loads.capacity.duration=200ms",
@@ -297,7 +297,7 @@ fn drivers_with_unknown_services_are_rejected() {
         let error = text(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
     };
-    refused(&driver.replace("needs: [nats]", "needs: [nats, nast]"), "`needs`: no service `nast`");
+    refused(&driver.replace("needs: [nats]", "needs: [nats, nast]"), "`needs`: unknown service `nast`");
     refused(&driver.replace("needs: [nats]", "needs: []"), "`nats` is not in `needs`");
     refused(
         &driver.replace("{ service: nats, subject", "{ service: bus, subject"),
@@ -305,7 +305,10 @@ fn drivers_with_unknown_services_are_rejected() {
     );
     refused(
         &driver.replace("template: route.json, gap", "template: rout.json, gap"),
-        "no template `rout.json`",
+        "unknown template `rout.json`",
     );
-    refused(&driver.replace("listens: [listen, admin]", "listens: [listen, amdin]"), "no address `amdin`");
+    refused(
+        &driver.replace("listens: [listen, admin]", "listens: [listen, amdin]"),
+        "unknown address `amdin`",
+    );
 }

@@ -52,7 +52,7 @@ fn record(number: usize, mut stream: TcpStream, requests: &Sender<(usize, String
     }
 }
 
-/// A session at a shop over HTTPS, with scripts and an image of other hosts, as a browser with HTTP/2 records it.
+/// A session at an HTTPS shop, recorded by a browser with HTTP/2. Scripts and an image come from other hosts.
 fn session() -> Value {
     let entry = |method: &str, url: &str, mime_type: &str, body: Option<&str>| {
         let mut request = json!({

@@ -1,5 +1,5 @@
-//! `weir size`: the example of the Gorouter's report from a prepared store and from a real run, every kind of refusal,
-//! and invalid arguments.
+//! `weir size`: the Gorouter example (four instances) on a prepared store and on a real run, every kind of refusal, and
+//! invalid arguments.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -155,7 +155,7 @@ pub fn size(folder: &Path, arguments: &[&str]) -> Output {
     finish(weir(folder, &[&["size", "last", "--db", "weir.db"], arguments].concat()))
 }
 
-/// The offer for a gateway with this CPU limit.
+/// The entry of `offers` for a gateway with this CPU limit.
 fn offer<'a>(sizing: &'a Value, gateway: &str, cpus: f64) -> &'a Value {
     let offers = sizing["offers"].as_array().unwrap();
     let is_meant = |offer: &&Value| offer["gateway"] == gateway && offer["axes"]["limits.data.cpus"] == cpus;
@@ -191,7 +191,7 @@ fn the_gorouters_example_is_four_instances() {
     assert_eq!(offer(&sizing, "haproxy", 1.0)["rate_per_s"]["value"], 1_000.0, "overload is no miss");
     assert_eq!(offer(&sizing, "mine", 1.0)["basis"], "at-least", "invalid load points are not ignored");
 
-    // As text. The command succeeds if every gateway has a result.
+    // Text output. The command succeeds, because every gateway has a result.
     let output = size(folder.path(), &["--rate", "10000/s", "--objective", "p99<100ms", "--price", "0.17/h"]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
@@ -222,8 +222,8 @@ fn a_real_run_is_sized() {
          warmup: 100ms\nduration: 400ms\nrepeats: 3\nobjective: {{ p99: 1h, errors: 100% }}\n{ANYTHING_COUNTS}"
     );
     std::fs::write(folder.path().join("sized.yaml"), scenario).unwrap();
-    // On a busy host, such a short phase is sometimes implausible, which no threshold allows. So the run may be
-    // repeated twice.
+    // On a busy host, such a short phase is sometimes implausible. No threshold can allow that, so the test repeats the
+    // run at most twice.
     let is_whole = |attempt: u32| {
         let output = finish(weir(folder.path(), &["run", "sized.yaml", "--db", "weir.db", "--out", "out"]));
         println!("attempt {attempt}: {}{}", text(&output.stdout), text(&output.stderr));

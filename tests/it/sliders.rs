@@ -17,8 +17,8 @@ struct Asked {
     address: String,
 }
 
-/// All combinations of rates, objectives and other flags. For some of them `weir size` gives no number, for every
-/// possible reason.
+/// All combinations of rates, objectives and other flags. For some of them `weir size` gives no number. Together they
+/// cover every possible reason.
 fn grid() -> Vec<Asked> {
     let objectives = [
         ("", ""),
@@ -56,8 +56,8 @@ fn grid() -> Vec<Asked> {
     all
 }
 
-/// A page with the report in a frame. It opens each fragment, then moves the first slider, and writes all results.
-/// This happens before the page's own load event, so the dumped document contains the results.
+/// A page with the report in a frame. It opens each fragment, then moves the first slider, and writes all results. This
+/// happens before the load event of the outer page, so the dumped document contains the results.
 const DRIVER: &str = r##"<!doctype html><meta charset="utf-8"><body>
 <iframe id="page" src="report.html#rate=1"></iframe><pre id="shown"></pre>
 <script>
@@ -233,7 +233,7 @@ fn the_sliders_of_the_page_give_the_same_results_as_the_command() {
     let rate = format!("{rate}/s");
     same(path, &[&["--rate", rate.as_str()], &flags[2..]].concat(), moved, &mut seen);
 
-    // A link shares a sizing: open only the page, with a fragment.
+    // A link with a fragment opens the report with these settings. Here the report opens without a frame.
     let shared = document(path, &url("report.html#rate=10000&objective=p99:20000000&price=0.17"));
     let (_, section) = shared.split_once("class=\"answer\"").unwrap();
     let (section, _) = section.split_once("</section>").unwrap();

@@ -32,7 +32,7 @@ struct Far {
     origin: Child,
     origin_address: SocketAddr,
     rig: Option<Rig>,
-    /// Process IDs of the hosts' own processes.
+    /// IDs of the processes that start with the hosts.
     own: Vec<i32>,
 }
 
@@ -74,7 +74,7 @@ impl Far {
         spawn_in(&self.near, command)
     }
 
-    /// Loads the origin from `hosts`.
+    /// Sends load to the origin from `hosts`.
     fn load(&self, hosts: &str, more: &[&str]) -> Output {
         let (url, on) = (format!("http://{}/x", self.origin_address), format!("ssh:{hosts}"));
         wait(self.weir(&[&["load", &url, "--json", "--on", &on], more].concat()))
@@ -101,8 +101,8 @@ impl Far {
     /// Waits until no process and no file of an agent is left over.
     fn await_nothing_left(&self) {
         let temporary = self.home.join("tmp");
-        // `processes()` finds processes by a folder of the yard in their command line. Agents, load generators, guards,
-        // shells and `ssh` all have one.
+        // `processes()` finds processes whose command line contains a folder of the yard. This is true for agents, load
+        // generators, guards, shells and `ssh`.
         until("the end of all processes", || {
             self.yard.processes().iter().all(|(pid, _)| self.own.contains(pid))
         });

@@ -1,4 +1,4 @@
-//! Measures new connections: one per request, with and without TLS, up to the section of the report.
+//! Measures new connections: one per request, with and without TLS. Also checks their section in the report.
 
 use serde_json::Value;
 

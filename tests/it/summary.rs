@@ -42,7 +42,7 @@ fn failed_checks_statuses_and_timeouts_count_as_errors() {
     let errors = row(&summary, "errors");
     assert!(errors.starts_with("100 of 1,000 scheduled requests (10.0 %"), "{summary}");
     assert!(summary.contains(" 100 unexpected: a status of 400 or more, or a failed check\n"), "{summary}");
-    // On a busy host the generator may be a second reason.
+    // On a busy host, `generator-limited` can be a second reason.
     let (_, latency) = row(&summary, "verdict").split_once("latency: ").unwrap();
     assert!(latency.split(';').next().unwrap().contains("errors"), "{summary}");
     assert!(row(&summary, "status").contains("500: 100"), "{summary}");
@@ -127,7 +127,7 @@ fn self_signed(folder: &Path, name: &str, is_ca: IsCa) {
     std::fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
-/// nginx with such a certificate; killed on drop.
+/// nginx with a certificate of [`self_signed`]; killed on drop.
 struct Nginx(Child, SocketAddr);
 
 impl Nginx {
@@ -187,7 +187,7 @@ fn rejected_certificates_are_reported_with_a_remedy() {
     drop(nginx);
     let nginx = Nginx::start(path, "other.example");
     let url = format!("https://localhost:{}/", nginx.1.port());
-    let name = "use a host name of the certificate in the URL or with --sni NAME";
+    let name = "use a host name from the certificate, in the URL or with --sni NAME";
     check(&url, &[], Some("other.example.pem"), "certificate is not for localhost", name);
     let named = ["-n", "20", "-c", "2", "--cacert", "other.example.pem", "--sni", "other.example"];
     let (code, summary) = load(path, &[&[url.as_str()][..], &named].concat());

@@ -12,7 +12,7 @@ cases:
 vary: { limits.origin.cpus: [0.5, 1] }
 ";
 
-/// The limits of the parts of a role.
+/// The (CPU, memory) limits of a part with this role.
 fn limit<'a>(cell: &'a Value, role: &str) -> (&'a Value, &'a Value) {
     let part = cell["parts"].as_array().unwrap().iter().find(|part| part["role"] == role);
     let part = part.unwrap_or_else(|| panic!("no part with role {role}: {cell}"));

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::pages::{Block, blocks};
 use crate::program::{Host, finish, free_port, text, the_host};
 
-/// `weir`, as tutorials call it here.
+/// A wrapper of `weir` that adds flags and accepts more exit codes.
 const WEIR: &str = r#"#!/bin/bash
 command=$1
 case " $* " in
@@ -60,14 +60,14 @@ impl Reader {
         text(&output.stdout)
     }
 
-    /// Does a page from top to bottom, and returns what its commands printed.
+    /// Runs the commands of a page from top to bottom, and returns what they printed.
     fn does(&self, blocks: &[Block]) -> String {
         let mut printed = String::new();
         for block in blocks {
             match block.language.as_str() {
                 "sh" => printed += &self.types(&block.text),
                 "yaml" => {
-                    // The line before it names the file: "Write `rates.yaml`:".
+                    // The line before the block names the file, like "Write `rates.yaml`:".
                     let file =
                         block.before.split('`').find(|word| word.ends_with(".yaml") && !word.contains('/'));
                     if let Some(file) = file {
@@ -86,7 +86,7 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// Stops what a tutorial left in the background after a failure.
+    /// Stops the background processes that a failed tutorial has left.
     fn drop(&mut self) {
         let end =
             "for file in *.pid; do [ -e \"$file\" ] && kill \"$(cat \"$file\")\" 2> kill.log; done; true";
@@ -145,7 +145,7 @@ fn the_gateway_serves_an_application() {
             block.text = block.text.replace(fixed, &port);
         }
     }
-    // One shell types all commands, because the last step waits for a process that an earlier step starts.
+    // One shell runs all commands, because the last step waits for a process that an earlier step starts.
     let commands: String =
         page.iter().filter(|block| block.language == "sh").map(|block| block.text.as_str()).collect();
     let printed = Reader::new().types(&commands);

@@ -67,9 +67,11 @@ fn an_open_load_with_late_sends_is_re_measured_and_a_closed_load_is_not() {
     let error = text(&output.stderr);
     // The closed load has a headline only if the generator stayed below its quota.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{error}");
-    // Two cells with two loads each. weir re-measures for at most half of the planned time: two loads.
+    // There are two cells with two loads each. weir may re-measure for at most half of the planned time, which is two
+    // loads.
     assert!(
-        error.contains(", 2 re-measured after noise)") || error.contains("(2 re-measured after noise)"),
+        error.contains(", loads re-measured after noise: 2)")
+            || error.contains("(loads re-measured after noise: 2)"),
         "{error}"
     );
     let result = json(&output);

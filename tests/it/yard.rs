@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::program::{finish, json, text, wait, weir};
 
-/// Interval and greatest number of searches for leftovers.
+/// Interval between searches for leftovers. `LOOKS` is the maximum number of searches.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 1_200;
 
@@ -154,7 +154,7 @@ impl Yard {
 impl Drop for Yard {
     /// Kills the processes that a failed test leaves behind.
     fn drop(&mut self) {
-        // Guards clean up after their labs end.
+        // Guards are not killed, because they clean up after their labs end.
         for (pid, _) in self.processes().into_iter().filter(|(_, command)| !command.contains(" guard ")) {
             if let Some(pid) = Pid::from_raw(pid) {
                 let _ = kill_process(pid, Signal::KILL);

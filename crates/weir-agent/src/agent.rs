@@ -26,7 +26,7 @@ use crate::message::{
 };
 use crate::{AgentError, Ticket};
 
-/// How long an agent tries to reach the coordinator: it may start before the run.
+/// How long an agent tries to reach the coordinator, because the agent may start before the run.
 const JOIN_MAX: Duration = Duration::from_secs(30);
 const JOIN_EVERY: Duration = Duration::from_millis(200);
 
@@ -46,7 +46,7 @@ pub struct Options {
     pub ticket: Ticket,
     /// What the agent sends about itself when it joins.
     pub hello: Hello,
-    /// A separate folder for the files of loads.
+    /// A folder only for the files of loads.
     pub dir: PathBuf,
 }
 
@@ -57,9 +57,9 @@ pub enum Progress {
     Preparing,
     /// All connections are open, and the load waits for its start.
     Prepared,
-    /// The load runs. These seconds completed since the last call of [`Work::look`].
+    /// The load runs. Contains the seconds that completed since the last call of [`Work::look`].
     Running(Vec<LiveSecond>),
-    /// The load has finished, with the last completed seconds and its report.
+    /// The load has finished. Contains its last completed seconds, and its report.
     Done(Vec<LiveSecond>, Box<ShardReport>),
 }
 
@@ -80,7 +80,7 @@ pub trait Work {
     /// The state of the load.
     ///
     /// # Errors
-    /// The reason why the load failed. It has then ended.
+    /// The reason why the load failed. A failed load has ended.
     fn look(&mut self) -> Result<Progress, AgentFailure>;
 
     /// Ends the load early; [`Work::look`] returns the results so far.
@@ -111,7 +111,7 @@ pub trait Work {
     fn stop_serving(&mut self);
 }
 
-/// Takes part in a run until the coordinator ends the run, or `stop` is set. When this returns, no load runs.
+/// Takes part in a run until the coordinator ends the run, or `stop` is set. When `run` returns, no load runs.
 ///
 /// # Errors
 /// [`AgentError`] if the agent cannot join, is rejected, or loses the coordinator.
@@ -194,7 +194,7 @@ struct Session<'a> {
     /// Number of the current load; `None` without a load.
     active: Option<u64>,
     is_prepared: bool,
-    /// This host's IP in the connection to the coordinator.
+    /// This host's IP address in its connection to the coordinator.
     own: IpAddr,
     /// Number of the current sampling, and whether it could start.
     sampling: Option<(u64, Result<(), AgentFailure>)>,
@@ -274,7 +274,7 @@ impl Session<'_> {
             ToAgent::StopServing => self.work.stop_serving(),
             ToAgent::End { load } if self.active == Some(load) => self.work.end_early(),
             ToAgent::Abort { load } if self.active == Some(load) => self.end(),
-            // If sampling cannot start, the agent reports this when the coordinator requests the samples.
+            // If sampling cannot start, the agent reports the failure when the coordinator requests the samples.
             ToAgent::Sample { number, sampling } => {
                 self.sampling = Some((number, self.work.sample(&sampling)));
             }

@@ -1,7 +1,8 @@
 //! Measures the offset between the clocks of an agent and the coordinator (`docs/method.md#many-machines`).
 //!
-//! Each exchange has four timestamps, as in NTP (RFC 5905, section 8): sent, received, answered, back. The error of the
-//! offset is at most half of the round trip, even if one direction takes longer than the other.
+//! Each exchange has four timestamps, as in NTP (RFC 5905, section 8): the coordinator sends a ping, the agent receives
+//! it, the agent responds, the coordinator receives the response. The error of the offset is at most half of the round
+//! trip, even if one direction takes longer than the other.
 
 /// Number of exchanges with an agent that are kept.
 const KEPT: usize = 64;

@@ -25,7 +25,7 @@ use crate::{AgentError, ClockOffset, Clocks, RoundFailure};
 
 mod connection;
 
-/// How often the coordinator checks whether its caller wants to stop.
+/// How often the coordinator checks whether its caller requests a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time limit for an agent's response.
@@ -41,7 +41,7 @@ pub struct AgentInfo {
     pub name: String,
     /// The agent's address in its connection.
     pub address: SocketAddr,
-    /// This host's IP address in the agent's connection.
+    /// This host's IP address, to which the agent connected.
     pub reached_at: IpAddr,
     /// What the agent sent about itself when it joined.
     pub hello: Hello,
@@ -58,7 +58,7 @@ pub struct Order {
     pub files: FileMap,
     /// Maximum duration of the load, from its start.
     pub longest: Duration,
-    /// The caller sets it to end a started load early on all agents, which then report their results so far.
+    /// If the caller sets this, a started load ends early on all agents, and they report their results so far.
     pub end_early: Arc<AtomicBool>,
 }
 
@@ -86,7 +86,7 @@ pub enum Look<'a> {
     Nothing,
 }
 
-/// An agent of the run, shared by its connection and the caller.
+/// State of one agent, shared by the agent's connection and the coordinator.
 #[derive(Debug)]
 struct Member {
     name: String,
@@ -105,7 +105,7 @@ struct Member {
 #[derive(Debug)]
 enum Event {
     Joined,
-    /// A connection was rejected, with the reason. The peer is not an agent, or has another version of weir.
+    /// A connection was rejected. Contains the reason: the peer is not an agent, or has another version of weir.
     Refused(String),
     Of {
         agent: usize,
@@ -121,8 +121,8 @@ enum Heard {
     Answer(Answer),
 }
 
-/// The response of an agent to a request for samples or for an upstream. These requests and loads are numbered in one
-/// sequence.
+/// The response of an agent to a request for samples or for an upstream. These requests are numbered in the same
+/// sequence as loads.
 #[derive(Debug)]
 enum Answer {
     Sampled(Result<Box<SampleReport>, AgentFailure>),
@@ -228,7 +228,7 @@ impl Coordinator {
             let mut there: Vec<AgentInfo> =
                 self.agents().into_iter().filter(|agent| agent.clock.is_some()).collect();
             if there.len() >= count {
-                // More may have joined; they do not take part.
+                // More than `count` agents may have joined; the rest do not take part.
                 there.truncate(count);
                 return Ok(there);
             }
@@ -237,7 +237,7 @@ impl Coordinator {
                 return Err(AgentError::Stopped.into());
             }
             if Instant::now() >= deadline {
-                let detail = refused.last().map(|why| format!("; rejected connection from {why}"));
+                let detail = refused.last().map(|why| format!("; last rejected connection: {why}"));
                 let detail = detail.unwrap_or_default();
                 let (joined, needed, seconds) = (there.len(), count, within.as_secs());
                 return Err(AgentError::Missing { joined, needed, seconds, detail }.into());
@@ -286,14 +286,15 @@ impl Coordinator {
         self.tell(number.as_slice(), &message);
     }
 
-    /// Ends the sampling of the agent `name`, and returns the samples in `span`, whose times are by this host's clock.
+    /// Ends the sampling of the agent `name`, and returns the samples in `span`. The times of `span` are by this host's
+    /// clock.
     ///
     /// # Errors
     /// The error that the agent reports, or a failure with the cause `lost` if the agent does not respond.
     pub fn sampled(&self, name: &str, span: SampleSpan) -> Result<SampleReport, AgentFailure> {
         let agent = self.present(name)?;
         let clock = self.shared.members()[agent].clocks.offset(span.to_ns);
-        let clock = clock.ok_or_else(|| lost("its clock is unknown"))?;
+        let clock = clock.ok_or_else(|| lost("its clock offset is unknown"))?;
         let SampleSpan { start_ns, from_ns, to_ns } = span;
         let [start_ns, from_ns, to_ns] = [start_ns, from_ns, to_ns].map(|at_ns| clock.of_agent(at_ns));
         let span = SampleSpan { start_ns, from_ns, to_ns };
@@ -323,7 +324,7 @@ impl Coordinator {
         }
     }
 
-    /// The number of the agent `name`; an error if it is not connected.
+    /// The index of the agent `name` in the list of members; an error if the agent is not connected.
     fn present(&self, name: &str) -> Result<usize, AgentFailure> {
         let members = self.shared.members();
         let agent = members.iter().position(|member| member.name == name);
@@ -331,7 +332,8 @@ impl Coordinator {
         members[agent].gone.as_deref().map_or(Ok(agent), |why| Err(lost(why)))
     }
 
-    /// Sends `question` to an agent, and waits for the response. The request must have the current number, `loads`.
+    /// Sends `question` to an agent, and waits for the response. `question` must contain the number `self.loads`: other
+    /// responses are ignored.
     fn ask(&self, agent: usize, question: &ToAgent) -> Result<Answer, AgentFailure> {
         self.tell(&[agent], question);
         let deadline = Instant::now() + ANSWER_MAX;
@@ -398,7 +400,7 @@ impl Coordinator {
         }
     }
 
-    /// Sends each agent in `specs` its shard. Returns the numbers of these agents.
+    /// Sends each agent in `specs` its shard. Returns the indexes of these agents in the list of members.
     fn assign(
         &self,
         load: u64,
@@ -439,7 +441,7 @@ impl Coordinator {
                 Some((clock, to)) => {
                     let _ = to.send(ToAgent::Start { load, at_ns: clock.of_agent(at_ns) });
                 }
-                None => round.hear(place, Said::Lost("its clock is unknown".into())),
+                None => round.hear(place, Said::Lost("its clock offset is unknown".into())),
             }
         }
     }

@@ -68,7 +68,7 @@ pub enum AgentError {
         why: String,
     },
     /// Certificates cannot be created or used.
-    #[error("certificates of the agents: {0}")]
+    #[error("cannot create or use the certificates of the agents: {0}")]
     Certificates(String),
     /// Threads or sockets cannot be created.
     #[error("cannot start the coordinator: {0}")]
@@ -85,10 +85,10 @@ impl AgentError {
             Self::Listen { .. } => "choose an address of this machine with a free port, like 0.0.0.0:7400",
             Self::Join { .. } => "check the address, and that no firewall blocks the connection",
             Self::Refused { remedy, .. } => remedy,
-            Self::Lost { .. } => "check whether the run still runs, and whether the network works",
+            Self::Lost { .. } => "check that the run has not ended, and that the network works",
             Self::Stopped => "",
             Self::Missing { .. } => {
-                "see the agents' logs; each agent needs the ticket of this run, and must reach its address (`--listen`)"
+                "see the agents' logs; each agent needs the run's ticket, and must reach the run's address (`--listen`)"
             }
             Self::File { .. } => "check that the file exists and can be read",
             Self::Ticket { .. } => "copy the ticket file of the run again, complete and unchanged",

@@ -9,8 +9,8 @@ use weir_engine::LoadSpec;
 
 use crate::AgentError;
 
-/// The contents of files, by their names on agents. A name is the SHA-256 of the content and the file's extension,
-/// which selects the format of a request file.
+/// The contents of files, by their names on agents. A name is the SHA-256 of the content plus the extension of the
+/// file. The extension selects the format of a request file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileMap(pub(crate) BTreeMap<String, Vec<u8>>);
 
@@ -41,7 +41,9 @@ pub(crate) fn place_files(
 ) -> Result<(), String> {
     spec.map_files(|name| match name.to_str().filter(|name| is_plain(name) && sent.contains_key(*name)) {
         Some(name) => Ok(dir.join(name)),
-        None => Err(format!("the load needs the file {}, which the run did not send", name.display())),
+        None => {
+            Err(format!("the load needs the file {}, which the coordinator did not send", name.display()))
+        }
     })
 }
 

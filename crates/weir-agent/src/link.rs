@@ -55,7 +55,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
     silence.touch();
     let length = u32::from_be_bytes(length) as usize;
     if length > MESSAGE_MAX {
-        return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MESSAGE_MAX}")));
+        return Err(invalid(format!("a message of {length} bytes exceeds the limit of {MESSAGE_MAX} bytes")));
     }
     // Allocate memory only for bytes that arrive: the length can be wrong.
     let mut text = Vec::new();
@@ -64,7 +64,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
         if (&mut *stream).take(piece).read_to_end(&mut text).await? == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
-                "the connection was closed within a message",
+                "the connection was closed in the middle of a message",
             ));
         }
         silence.touch();
@@ -106,7 +106,7 @@ pub(crate) async fn write(
     let prefix = prefix.ok_or_else(|| invalid(format!("a message of {length} bytes is too long")))?;
     bytes[..4].copy_from_slice(&prefix.to_be_bytes());
     let full = || {
-        let why = format!("no data was accepted for {} s", SILENCE_MAX.as_secs());
+        let why = format!("the peer accepted no data for {} s", SILENCE_MAX.as_secs());
         io::Error::new(io::ErrorKind::TimedOut, why)
     };
     for piece in bytes.chunks(PIECE) {
@@ -154,7 +154,7 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         check(b"HTTP/1.1 400 Bad Request\r\n\r\n", "a message of 1213486160 bytes");
-        check(b"\0\0\0\x09{\"a", "within a message");
+        check(b"\0\0\0\x09{\"a", "in the middle of a message");
         check(b"\0\0\0\x02{}", "unknown message");
     }
 }

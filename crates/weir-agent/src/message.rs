@@ -94,7 +94,7 @@ pub struct Hello {
 pub struct Assignment {
     /// Number of the load, unique in the run.
     pub load: u64,
-    /// The specification of the shard, in which paths of files are replaced by their names on agents.
+    /// The specification of the shard, with the names of files on agents in place of their paths.
     pub spec: LoadSpec,
     /// Length of each file, bytes, by name (SHA-256 and extension).
     pub files: BTreeMap<String, u64>,
@@ -153,7 +153,7 @@ pub struct Serving {
 /// An upstream that an agent started. It may not listen yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
-    /// The address of the upstream. Its IP is that of the agent's host in the connection to the coordinator.
+    /// The address of the upstream. Its IP address is the one from which the agent connects to the coordinator.
     pub address: SocketAddr,
     /// The process of the upstream, for the results.
     pub part: Part,

@@ -11,10 +11,10 @@ use crate::message::AgentFailure;
 /// Time limit for agents to open their connections.
 const PREPARE_MAX_NS: u64 = 60_000_000_000;
 
-/// Time between the decision to start and the start, in which the message must reach all agents.
+/// Time between the decision to start and the start itself. In this time, the message must reach all agents.
 const LEAD_NS: u64 = 300_000_000;
 
-/// An agent that has not finished this long after the end of the load counts as stuck.
+/// An agent counts as stuck if it has not finished this long after the end of the load.
 const STUCK_AFTER_NS: u64 = 30_000_000_000;
 
 /// An event of an agent.
@@ -60,7 +60,7 @@ enum State<R> {
 #[derive(Debug)]
 pub struct Round<R> {
     agents: Vec<(String, State<R>)>,
-    /// Time limit of the current phase.
+    /// The time by which all agents must be prepared or, after the start, finished.
     deadline_ns: u64,
     /// Maximum duration of the load.
     longest_ns: u64,

@@ -37,7 +37,7 @@ pub struct Ticket {
     pub key: String,
 }
 
-/// The certificates of a run: that of the coordinator, and the ticket for agents. The key of the CA is not kept.
+/// The certificates of a run: the coordinator's certificate, and the ticket for agents. The key of the CA is not kept.
 #[derive(Debug)]
 pub struct Authority {
     ticket: Ticket,
@@ -123,7 +123,7 @@ impl Ticket {
     /// # Errors
     /// [`AgentError::File`] if the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), AgentError> {
-        let text = serde_json::to_string_pretty(self).expect("a ticket is a tree of plain values");
+        let text = serde_json::to_string_pretty(self).expect("every ticket can be written as JSON");
         // Write a new file and rename it, so that the key is never in a file that others can read.
         let mut beside = path.as_os_str().to_owned();
         beside.push(".part");

@@ -1,10 +1,10 @@
 //! Capacity at an objective (`docs/method.md#capacity`): a search with repeated trials, robust against single noisy
 //! trials.
 //!
-//! A trial is a short open load at one rate. [`Search`] is a pure state machine: from the results of trials, without
-//! clock or randomness, it returns the next rate or stops. First it brackets the capacity by factors; a second trial
-//! must confirm a miss. Then it places trials near the capacity and evaluates all of them together ([`posterior`]).
-//! [`capacities`] combines the searches of a run's repeats into values with intervals.
+//! A trial is a short open load at one rate. [`Search`] is a pure state machine, without clock or randomness: from the
+//! results of trials, it returns the next rate or stops. First it changes the rate by factors until it brackets the
+//! capacity; a second trial must confirm a miss. Then it places trials near the capacity and evaluates all of them
+//! together ([`posterior`]). [`capacities`] combines the searches of a run's repeats into values with intervals.
 
 mod answer;
 mod bounds;

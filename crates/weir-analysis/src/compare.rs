@@ -45,7 +45,7 @@ pub(crate) const BLOCKS_FORECAST: usize = 100;
 pub struct Question {
     /// Measures that get a verdict.
     pub measures: Vec<Measure>,
-    /// Margins that replace those of the scenario and the method.
+    /// Margins that override the margins of the scenario and the default margins.
     pub margins: Margins,
     /// Name of the only load to compare; `None` compares all.
     pub load: Option<String>,
@@ -53,10 +53,11 @@ pub struct Question {
     pub must_have: Vec<Measure>,
     /// Whether to compare even if the conditions differ.
     pub force: bool,
-    /// Arrival model of the loads in which the rig's own work is known to differ between A and B. In these loads the
-    /// rig's CPU time does not show the speed of the host.
+    /// Arrival model of loads in which the rig is known to do different work for A and B. In these loads the rig's CPU
+    /// time does not show the speed of the host.
     pub other_rig_at: Option<ArrivalModel>,
-    /// Whether repeats may be added and evaluated again, so intervals must hold at every evaluation.
+    /// Whether repeats may be added, with a new evaluation after each addition. Intervals must then hold at every
+    /// evaluation.
     pub is_sequential: bool,
 }
 
@@ -65,7 +66,7 @@ pub struct Question {
 const JUDGED: f64 = 5.0;
 
 /// Minimum difference between two gateways that a comparison detects with 80 % power, as share. `standard_deviation` is
-/// that of the value's logarithm between repeats.
+/// the standard deviation of the value's logarithm between repeats.
 pub fn smallest_difference(standard_deviation: f64, blocks: usize) -> f64 {
     let n = blocks.max(2) as f64;
     let standard_error = standard_deviation * (2.0 / n).sqrt();
@@ -99,8 +100,8 @@ pub struct Comparison {
     pub is_paired: bool,
     /// Joint confidence of all intervals with a verdict.
     pub confidence: f64,
-    /// Number of metrics with a verdict by interval: the family of Holm's correction. Metrics with repeats beyond the
-    /// measured range are a separate family.
+    /// Number of metrics whose verdict depends on an interval. They form one family of Holm's correction. Metrics with
+    /// repeats beyond the measured range form a second family.
     pub family: usize,
     /// Conditions that differ, if the comparison was forced.
     pub forced: Vec<Difference>,
@@ -165,7 +166,7 @@ pub enum CompareError {
         /// What the user can do.
         remedy: &'static str,
     },
-    /// One dataset has several series, and the other does not name which of them to compare with.
+    /// A dataset has several series, and it is unclear which one to compare.
     #[error("{label} has several gateways or loads, so it is unclear which one to compare: {names}")]
     Several {
         /// Name of the dataset with several series.
@@ -223,9 +224,9 @@ pub fn check(a: &Dataset, b: &Dataset) -> Result<(), CompareError> {
 
 /// Compares B with A.
 ///
-/// # Errors If A and B are the same dataset, were measured under different conditions (unless forced), or have no load
-/// point in common. Also if one dataset has several series and the other does not name one of them, or if a requested
-/// load or metric does not exist.
+/// # Errors
+/// If A and B are the same dataset, were measured under different conditions (unless forced), or have no load point in
+/// common. Also if it is unclear which series of a dataset to compare, or if a requested load or metric does not exist.
 pub fn compare(a: &Dataset, b: &Dataset, question: &Question) -> Result<Comparison, CompareError> {
     let conditions = matching::conditions(a, b)?;
     if !conditions.is_empty() && !question.force {
@@ -307,7 +308,7 @@ impl Comparison {
         self.count(Verdict::Worse) > 0 || !self.failed.is_empty() || !self.not_reached.is_empty()
     }
 
-    /// Returns why no metric is decidable, so that a gate must not pass; `None` if at least one is decidable.
+    /// Returns why no metric is decidable; a gate must then not pass. `None` if at least one metric is decidable.
     pub fn nothing_decidable(&self) -> Option<String> {
         let figures = || self.points.iter().flat_map(|point| &point.figures);
         if figures().any(|figure| figure.is_decidable) {
@@ -344,7 +345,7 @@ impl Comparison {
                     let (title, a, b) = (figure.measure.title(), &self.a.label, &self.b.label);
                     let how = match &figure.beyond {
                         Some(beyond) => beyond.sentence(a),
-                        None => format!("{} times that of {a}", figure.ratio_words()),
+                        None => format!("{} times the value of {a}", figure.ratio_words()),
                     };
                     format!("{}: {title} of {b} is {}: {how}.", point.words(), verdict.word())
                 }));

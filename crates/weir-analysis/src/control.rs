@@ -66,7 +66,8 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the whole interval of measured changes, from `low` to `high`, falls short of this change.
+    /// Whether the whole interval of the measured change, from `low` to `high`, falls short of the known change, in the
+    /// direction of the known change.
     fn is_below(&self, low: f64, high: f64) -> bool {
         if self.change < 0.0 { low > self.change } else { high < self.change }
     }
@@ -92,7 +93,7 @@ impl Control {
             let (rows, sentences): (Vec<Row>, Vec<String>) = rows.into_iter().unzip();
             finding.sentences.extend(sentences);
             if !rows.is_empty() {
-                let caption = format!("{} and its control", self.gateway);
+                let caption = format!("{} and its positive control", self.gateway);
                 finding.tables.push(Table { caption, columns: &COLUMNS, rows });
             }
         }
@@ -106,8 +107,8 @@ impl Control {
         let question = Question {
             measures: Measure::JUDGED.to_vec(),
             margins,
-            // In open loads the upstream delays responses. This costs it CPU time, so the rig's CPU time does not show
-            // the speed of the host.
+            // In open loads the upstream delays responses. This takes CPU time of the upstream, so the rig's CPU time
+            // does not show the speed of the host.
             other_rig_at: Some(ArrivalModel::Open),
             is_sequential: run.manifest.repeats_were_added,
             ..Question::default()
@@ -204,7 +205,7 @@ impl Control {
     }
 }
 
-/// CPU time that the positive control's burner process used, divided by the gateway's own; `None` if unknown.
+/// CPU time that the positive control's burner process used, divided by the CPU time of the gateway; `None` if unknown.
 fn burned(control: &[&Measurement]) -> Option<f64> {
     let events = control.iter().flat_map(|of| &of.events).filter(|event| event.kind == Burned::KIND);
     let all: Vec<Burned> =

@@ -161,8 +161,8 @@ impl Draft {
         }
     }
 
-    /// Drops each open load that was measured several times at one limit, with different numbers of connections,
-    /// because it is ambiguous which of these load points belongs to the limit.
+    /// Drops each open load that was measured several times at one limit, with different numbers of connections: it is
+    /// unclear which of these load points belongs to the limit.
     fn drop_ambiguous(&mut self, points: &[Point]) {
         for (_, limit) in &mut self.limits {
             let all = limit.open.clone();
@@ -252,7 +252,8 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     is_constant.then_some(Value::Object(kind))
 }
 
-/// Returns first the axes that do not limit the data plane, then those that do. Axes of connections are dropped.
+/// Splits the axes: returns the axes that do not limit the data plane, then the axes that limit it. Axes of connections
+/// are dropped.
 fn split(axes: &Axes) -> (Axes, Axes) {
     let is_connections = |path: &str| path.starts_with("loads.") && path.ends_with(".connections");
     let kept = axes.iter().filter(|(path, _)| !is_connections(path));

@@ -1,6 +1,7 @@
-//! Findings: results beyond single load points. All finders return them in one model, which every output uses.
+//! Findings: conclusions and tables on one topic, such as recovery. All finders return findings of one type, which
+//! every output uses.
 //!
-//! To add one, write a file below `findings/` and list it in [`FINDERS`].
+//! To add a finding, write a file below `findings/` and list it in [`FINDERS`].
 
 mod added_latency;
 mod amplification;
@@ -104,7 +105,7 @@ pub struct Former {
     pub faults: Option<Faults>,
 }
 
-/// Computes all findings of a run, and those that also have the older JSON form.
+/// Computes all findings of a run, and the older JSON form of some findings.
 pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     let mut former = Former::default();
     let findings = FINDERS.iter().filter_map(|finder| (finder.find)(measured, &mut former));
@@ -121,8 +122,7 @@ pub(crate) fn find(measured: &Measured<'_>) -> (Vec<Finding>, Former) {
     (findings, former)
 }
 
-/// Whether a repeat of `group` had an event that may cause errors on purpose: a fault, or a burst of silent
-/// connections.
+/// Whether a repeat of `group` had a disturbance that may cause errors: a fault, or a burst of silent connections.
 pub(crate) fn expects_errors(group: &Group<'_>) -> bool {
     let mut repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     repeats.any(|repeat| {

@@ -77,8 +77,8 @@ impl<T> Fitted<T> {
     }
 }
 
-/// Whether `load` is one of the rates of a load for which the scenario sets several. Objectives do not apply to such
-/// rates, because the highest ones are beyond any gateway's capacity.
+/// Whether the scenario sets several rates for a load, and `load` is one of these rates. Objectives do not apply to
+/// such rates, because the highest ones are beyond any gateway's capacity.
 pub(crate) fn is_one_of_several_rates(run: &Run, load: &str) -> bool {
     curves::family(run, load).is_some()
 }

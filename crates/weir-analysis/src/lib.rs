@@ -1,7 +1,7 @@
 //! Pure statistics over results: verdicts, intervals over repeats, comparison, conclusions.
 //!
-//! Nothing here measures, reads a clock, or draws. [`judge`] reports what limits one load of one cell and which of its
-//! values are valid. [`summarize`] turns the cells of a run into values with intervals, objective results and
+//! Nothing here measures, reads a clock, or draws charts. [`judge`] reports what limits one load of one cell and which
+//! of its values are valid. [`summarize`] turns the cells of a run into values with intervals, objective results and
 //! conclusions.
 
 mod added;

@@ -62,7 +62,7 @@ pub struct Row {
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`crate::LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Quantiles that are not headlines, because too few seconds have slower requests.
+    /// Quantiles that are not headlines, because too few seconds contain slower requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub short_tails: Vec<ShortTail>,
     /// Latency by quantile, from all valid repeats together, or from all repeats if none is valid.
@@ -88,15 +88,15 @@ pub struct Row {
     pub memory_bytes_mean: Figure,
     /// Peak memory of the data plane without page cache, bytes.
     pub memory_bytes_peak: Figure,
-    /// Latency minus that of the direct baseline (without a gateway) in the same repeat.
+    /// Latency minus the latency of the direct baseline in the same repeat.
     pub added_latency_ns: Vec<(String, Added)>,
-    /// Throughput divided by that of the direct baseline in the same repeat; `None` in an open loop.
+    /// Throughput divided by the throughput of the direct baseline in the same repeat; `None` in an open loop.
     pub ratio_to_direct: Option<RatioToDirect>,
     /// Values that are excluded from headlines because their interval is wider than the scenario allows, each in words.
     pub noisy: Vec<String>,
-    /// The number of each measured repeat, and what limited it.
+    /// For each measured repeat: its number, and what limited the load.
     pub bound_by: Vec<(u32, BoundBy)>,
-    /// Results of the objective, one per bound; empty without an objective.
+    /// Results of the objective, one per limit; empty without an objective.
     pub objective: Vec<ObjectiveResult>,
     /// Resource use of every part of the rig in the measured repeats.
     pub parts: Vec<PartUse>,
@@ -156,7 +156,7 @@ impl Row {
         self.added_latency_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// Gives every value an interval that holds even if the value is evaluated after every added repeat.
+    /// Widens the intervals, so that they hold even if the values are evaluated after every added repeat.
     pub(crate) fn allow_any_look(&mut self) {
         let latencies =
             self.latency_ns.iter_mut().chain(&mut self.added_latency_ns).map(|(_, figure)| figure);
@@ -199,7 +199,7 @@ impl Row {
     }
 }
 
-/// The limit's name in reports and in the JSON.
+/// The bottleneck's name in reports and in the JSON.
 pub fn bound_name(bound: BoundBy) -> &'static str {
     match bound {
         BoundBy::Gateway => "gateway",

@@ -117,7 +117,7 @@ pub(crate) fn find(summary: &Summary) -> Vec<Problem> {
 }
 
 /// Returns the missed objectives of a gateway at a load point, and the undecided ones. Undecided objectives are left
-/// out if another problem already reports the cause, or if the load is meant to overload the gateway and did.
+/// out if another problem already reports the cause, or if the load overloaded the gateway on purpose.
 fn objectives(summary: &Summary, point: &Point, row: &Row) -> Vec<Problem> {
     let is_reported = headlines(point, row).is_some();
     let is_expected = is_reported || (summary.is_meant_to_break(point) && is_past_the_limit(row));

@@ -24,7 +24,7 @@ pub use searched::SearchedFor;
 /// Hours per month in costs: a twelfth of 365 days.
 pub const HOURS_PER_MONTH: f64 = 730.0;
 
-/// How many months ahead the instances for a growing rate are counted.
+/// Months from now for which the instances are also counted, if the rate grows.
 pub const MONTHS_AHEAD: [u32; 2] = [12, 24];
 
 /// The question of a sizing.
@@ -68,13 +68,13 @@ pub struct Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceOf {
-    /// One instance, whatever its CPU limit.
+    /// One instance; its CPU limit does not matter.
     Instance,
     /// One core of an instance's CPU limit.
     Core,
 }
 
-/// The answer: all instance types, cheapest first, those without an answer last.
+/// The answer: all instance types, cheapest first, types without an answer last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
     /// The demand that the offers answer.
@@ -133,13 +133,13 @@ pub struct Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// The highest measured rate that meets the bounds; a higher measured rate does not.
+    /// The highest measured rate that meets the bounds. A higher measured rate does not meet them.
     Measured,
     /// The highest of all measured rates, or a capacity for a stricter objective: the true rate may be higher.
     AtLeast,
     /// A capacity search with exactly these bounds.
     Searched,
-    /// Extrapolation: CPU time per request at a measured rate, assumed constant up to the allowed CPU share.
+    /// Extrapolated from a measured rate. CPU time per request is assumed to be constant up to the allowed CPU share.
     Extrapolated,
 }
 
@@ -159,9 +159,9 @@ pub struct Span {
 pub struct Count {
     /// The number at the mean rate per instance.
     pub value: u64,
-    /// The number at the upper end of the rate per instance.
+    /// The number if each instance carries the upper end of its rate interval.
     pub low: u64,
-    /// The number at the lower end of the rate per instance.
+    /// The number if each instance carries the lower end of its rate interval.
     pub high: u64,
 }
 
@@ -216,7 +216,7 @@ pub enum RefusedFor {
 pub fn size(run: &Run, summary: &Summary, demand: Demand) -> Sizing {
     let types = instance_types(run, summary);
     let mut offers: Vec<Offer> = types.iter().map(|of| offer(of, &demand)).collect();
-    // The sort is stable: equal ones keep the order of the scenario.
+    // The sort is stable: offers with the same rank keep the order of the scenario.
     offers.sort_by(|a, b| a.outcome.rank().total_cmp(&b.outcome.rank()));
     Sizing { demand, offers }
 }
@@ -233,7 +233,7 @@ fn offer(of: &InstanceType, demand: &Demand) -> Offer {
 }
 
 impl Outcome {
-    /// The sort key of offers: cost, else instances; without an answer last.
+    /// The sort key of offers: the cost, else the number of instances. Offers without an answer come last.
     fn rank(&self) -> f64 {
         match self {
             Self::Sized(sized) => match &sized.cost {

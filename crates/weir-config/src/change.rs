@@ -1,4 +1,4 @@
-//! Changes of single resources, each with a key: the form in which every source sends configuration.
+//! Changes of single resources, each with a key. Every source sends its configuration in this form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum Resource {
     Listener(Listener),
     /// A service behind the gateway.
     Backend(Arc<Backend>),
-    /// Which requests match, and what happens to them.
+    /// A route: which requests it matches, and what happens to them.
     Route(Arc<Route>),
     /// The content of a file.
     File(Content),
@@ -41,7 +41,7 @@ pub enum Resource {
 /// A change of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Sets the content of a resource, whether it exists or not. Key and content must be of the same kind.
+    /// Creates a resource, or replaces its content. Key and content must be of the same kind.
     Put(Key, Resource),
     /// Removes a resource.
     Remove(Key),
@@ -50,7 +50,7 @@ pub enum Change {
 /// What happens to a batch if some of its resources are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// Refuses the whole batch. For files.
+    /// Refuses the whole batch. Configuration files use this policy.
     AllOrNothing,
     /// Refuses only the invalid resources. A refused resource keeps its former content, if it had any. Dynamic sources
     /// use this policy.

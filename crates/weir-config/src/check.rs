@@ -11,15 +11,15 @@ mod route;
 
 pub(crate) use backend::unknown_backend;
 
-/// Validates a resource on its own. Returns at most one problem per section of it. `key` names the resource in
-/// messages.
+/// Validates a resource on its own. Returns at most one problem per section of the resource. `key` names the resource
+/// in messages.
 pub(crate) fn check(key: &str, resource: &Resource) -> Vec<Problem> {
     match resource {
         Resource::Settings(settings) => settings::check(settings),
         Resource::Route(route) => route::check(key, route),
         Resource::Listener(listener) => listener::check(key, listener),
         Resource::Backend(backend) => backend::check(key, backend).err().into_iter().collect(),
-        // A file is validated by the resources that name it.
+        // The content of a file is validated together with the resources that name it.
         Resource::File(_) => Vec::new(),
     }
 }

@@ -73,7 +73,7 @@ impl Credentials {
         self.tokens.get(file).map(|(_, tokens)| Arc::clone(tokens)).unwrap_or_default()
     }
 
-    /// Whether all TLS is unchanged since `former`.
+    /// Whether the TLS credentials are the same as in `former`.
     pub(crate) fn has_tls_of(&self, former: &Credentials) -> bool {
         Arc::ptr_eq(&self.tls, &former.tls)
     }
@@ -254,9 +254,10 @@ impl Loader<'_> {
         }
     }
 
-    /// Selects the resources to refuse for `problem`, whose files the resource `own` names. If the batch touched `own`,
-    /// that is `own`. Otherwise it is each of `problem.files` that the batch touched, or if there is none, every file
-    /// that the batch touched. If the source could not read one of `problem.files`, nothing more is refused.
+    /// Selects the resources to refuse for `problem`, which concerns files that the resource `own` names. If the batch
+    /// touched `own`, only `own` is refused. Otherwise the files in `problem.files` that the batch touched are refused.
+    /// If there are none, all files that the batch touched are refused; if it touched no file, `own` is refused. If the
+    /// source could not read one of `problem.files`, no further resource is refused.
     fn blame(&self, own: &Key, problem: FileProblem) -> Vec<(Key, Problem)> {
         let FileProblem { problem, files } = problem;
         if files.iter().any(|file| self.is_unread(file)) {

@@ -21,7 +21,7 @@ pub(crate) struct Files<'f> {
     pub(crate) contents: &'f BTreeMap<String, Content>,
 }
 
-/// A problem with files that a resource names. `files` are those that can be the cause.
+/// A problem with files that a resource names. Any of `files` can be the cause.
 #[derive(Debug)]
 pub(crate) struct FileProblem {
     pub(crate) problem: Problem,
@@ -71,7 +71,7 @@ impl Files<'_> {
     }
 }
 
-/// Converts the problem of a line in `file` into one of the field `place`, which names `file`.
+/// Converts the problem of a line in `file` into a problem of the field `place`, which names `file`.
 pub(crate) fn line_problem(problem: Problem<Line>, place: impl Into<String>, file: &str) -> Problem {
     let Problem { place: Line(line), message, remedy } = problem;
     Problem::of(place, format!("`{file}`, line {line}: {message}")).help(remedy)
@@ -85,6 +85,6 @@ pub(crate) fn content<'f>(
 ) -> Result<&'f Content, Problem> {
     files.get(file).ok_or_else(|| {
         Problem::of(place, format!("the content of `{file}` is missing"))
-            .help("pass it together with its name")
+            .help("pass the content of the file together with its name")
     })
 }

@@ -34,7 +34,9 @@ impl HostPattern {
         if address {
             let inner = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
             if inner.and_then(|n| n.parse::<std::net::Ipv6Addr>().ok()).is_none() {
-                return Err(format!("`{text}` is not an IPv6 address in brackets and without a port"));
+                return Err(format!(
+                    "`{text}` is not a valid IPv6 host, such as `[::1]` (brackets, no port)"
+                ));
             }
         } else if let Some((_, port)) = name.split_once(':') {
             let _ = port;
@@ -79,7 +81,7 @@ fn is_label(label: &str) -> bool {
     !label.is_empty() && label.len() <= 63 && label.bytes().all(body)
 }
 
-/// The host of an authority, in lower case and on the stack, without port and without a trailing dot.
+/// The host of an authority in lower case, without port and without a trailing dot. It is stored on the stack.
 pub(crate) struct LowerHost {
     bytes: [u8; HOST_BYTES_MAX],
     len: usize,

@@ -66,9 +66,9 @@ pub struct Configuration {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "address": "127.0.0.1:8080" }]))]
     pub listeners: Vec<Listener>,
-    /// Number of worker threads. Each has its own sockets, if the port can be shared, and its own upstream connections.
-    /// A worker that would exceed 1.25 times the mean number of client connections hands new connections to the worker
-    /// with the fewest. A reload can change the number of workers.
+    /// Number of worker threads. Each has its own upstream connections. It also has its own sockets if the port can be
+    /// shared. A worker that would exceed 1.25 times the mean number of client connections hands new connections to the
+    /// worker with the fewest. A reload can change the number of workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = settings::WORKERS_MAX), example = 2)]
     #[schemars(extend("x-unit" = "threads", "x-default" = "one per CPU, limited by the cgroup quota"))]

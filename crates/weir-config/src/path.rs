@@ -82,13 +82,13 @@ impl Default for PathRules {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EscapedSlashes {
-    /// Match and forward them unchanged; they do not separate segments. If a dot segment is next to one of them, the
-    /// request gets 400.
+    /// Match and forward escaped slashes and backslashes unchanged; they do not separate segments. If a dot segment is
+    /// next to one of them, the request gets 400.
     Keep,
-    /// Reject them with 400 (`bad_path`).
+    /// Reject the request with 400 (`bad_path`).
     #[default]
     Reject,
-    /// Redirect them (307, `escaped_slashes`) to the path with plain slashes.
+    /// Redirect the client (307, `escaped_slashes`) to the path with plain slashes.
     Redirect,
 }
 
@@ -130,7 +130,7 @@ pub enum PathProblem {
     /// The path contains `;` or `%3B`, and [`PathParameters::Reject`] applies.
     #[error("path contains a path parameter (`;`)")]
     Parameter,
-    /// For servers that remove path parameters, a segment becomes a dot segment or empty.
+    /// Some servers remove path parameters, and would read a segment as a dot segment or as empty.
     #[error("path contains a path parameter (`;`) in a dot segment or an empty segment")]
     HiddenByParameter,
 }
@@ -155,7 +155,7 @@ impl From<PathProblem> for Unroutable {
 pub struct NormalTarget<'t> {
     text: Cow<'t, str>,
     path_bytes: usize,
-    /// The path without parameters, which routes match; `None` if the upstream gets the same path.
+    /// The path that routes match: without parameters. `None` if the upstream gets the same path.
     bare: Option<String>,
 }
 
@@ -194,8 +194,8 @@ impl<'t> NormalTarget<'t> {
         &self.text[..self.path_bytes]
     }
 
-    /// The number of bytes in [`as_str`](Self::as_str) that correspond to the first `matched` bytes of
-    /// [`path`](Self::path), including the parameters directly after them.
+    /// Converts `matched`, a length in bytes of [`path`](Self::path), to the length of the same part of
+    /// [`as_str`](Self::as_str). This length includes the parameters in the part and directly after it.
     #[inline]
     pub fn sent_bytes(&self, matched: usize) -> usize {
         match self.bare {
@@ -376,8 +376,8 @@ fn hides_dot_segment(path: &[u8]) -> bool {
     }
 }
 
-/// The `Location` header for this path and query. A client would read the text after two slashes at the start as a
-/// host, and browsers read a backslash as a slash. A leading dot segment (`/.`) prevents that.
+/// The `Location` header for this path and query. If the path starts with two slashes, a client would read the text
+/// after them as a host, and browsers read a backslash as a slash. A leading dot segment (`/.`) prevents that.
 fn location(path: &str, query: &str) -> String {
     let names_a_host = matches!(path.as_bytes(), [b'/', b'/' | b'\\', ..]);
     let front = if names_a_host { "/." } else { "" };

@@ -2,7 +2,7 @@
 
 use weir_document::Problem;
 
-/// The problem of the field `place`, which contains an empty file name.
+/// The problem to report for the field `place`, which contains an empty file name.
 pub(crate) fn no_file(place: impl Into<String>) -> Problem {
     Problem::of(place, "the file name is empty")
         .help("write a file name, relative to the directory of the configuration")

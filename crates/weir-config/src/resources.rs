@@ -34,7 +34,7 @@ pub(crate) struct Resources {
     patterns: Patterns,
     /// The names that routes use.
     pub(crate) uses: Uses,
-    /// Number of backends per feature that the gateway prepares for.
+    /// For each optional feature, the number of backends that use it. The gateway prepares only features that are used.
     pub(crate) tallies: Tallies,
     /// Assigns positions in tables to routes.
     route_slots: Slots,

@@ -24,7 +24,7 @@ pub struct State {
     pub(crate) resources: Resources,
     pub(crate) credentials: Credentials,
     builder: Builder,
-    /// The listeners in order, in the form that tables share; `None` after they changed, until the next table is made.
+    /// The listeners in order, as a list that tables share. `None` if a listener changed since the last table was made.
     listed: Option<Arc<[Listener]>>,
 }
 
@@ -44,7 +44,7 @@ struct Pending {
     had_listeners: bool,
 }
 
-/// What the next version of the configuration consists of, besides its resources.
+/// The parts of the next configuration version, except its resources.
 struct Next {
     credentials: Credentials,
     plan: Plan,
@@ -58,8 +58,8 @@ impl State {
     }
 
     /// Applies a batch. The source could not read the resources in `unread` and reports their problems itself: they are
-    /// refused without a problem. If another resource is invalid only because it needs one of these, it is not
-    /// reported.
+    /// refused, but no problem is returned for them. If another resource is invalid only because it needs an unread
+    /// resource, its problem is not returned either.
     pub fn apply_with_unread(&mut self, batch: Batch, unread: BTreeSet<Key>) -> Applied {
         let mut refused: Refused = unread.into_iter().map(|key| (key, Vec::new())).collect();
         let mut pending = Pending {
@@ -173,7 +173,7 @@ impl Pending {
 }
 
 impl Trial<'_> {
-    /// Selects the route to refuse for each conflict: of two routes, one that the batch touched.
+    /// Selects the route to refuse for each conflict between two routes: one that the batch touched.
     fn blame(&self, conflicts: Vec<Conflict>) -> Vec<(Key, Problem)> {
         let choose = |conflict: Conflict| {
             let key = Key::Route(conflict.key.to_string());

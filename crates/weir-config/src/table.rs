@@ -153,7 +153,7 @@ impl Table {
         self.transports.get(self.position_of(listener.into())?)
     }
 
-    /// The scope of this listener. For an unknown listener, it is the scope of the listeners that no route names.
+    /// The scope of this listener. Unknown listeners get the scope of listeners that no route names.
     #[inline]
     pub fn scope(&self, listener: impl Into<ListenerId>) -> Scope {
         match self.parts.scopes.is_one() {

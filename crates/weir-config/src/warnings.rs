@@ -90,8 +90,8 @@ impl State {
         of_use.filter_map(|(name, backend)| no_endpoint(name, backend)).collect()
     }
 
-    /// Finds plain HTTP listeners on non-loopback addresses that get bearer tokens, or that have the same routes as a
-    /// listener that requires client certificates.
+    /// Finds plain HTTP listeners on non-loopback addresses if they receive bearer tokens, or if another listener
+    /// requires client certificates for the same routes.
     fn plain_listeners(&self) -> Vec<Problem> {
         let asking =
             self.resources.listeners.iter().find(|(_, listener)| requires_client_certificates(listener));
@@ -127,8 +127,8 @@ impl State {
         };
         let is_only_one = |key: &str| self.credentials.pairs_of(key).len() == 1;
         let shown = self.shown().filter(|shown| {
-            // The default certificate also serves clients with other server names, so it needs no matching route,
-            // unless it is the only certificate of the listener.
+            // If the listener has several certificates, the default one also serves clients with other server names. So
+            // it needs no matching route.
             (!shown.is_default || is_only_one(shown.listener)) && !hosts.have_any_of(shown.certified)
         });
         shown
@@ -241,7 +241,7 @@ fn no_endpoint(name: &str, backend: &Backend) -> Option<Problem> {
     let (what, except, remedy) = match (backend.endpoints.is_empty(), &backend.balance) {
         (true, _) => ("the list is empty", "", "add the addresses of the service"),
         (false, Balance::Sticky(_)) => {
-            ("all weights are 0", ", except those of its sticky clients", GIVE_WEIGHT)
+            ("all weights are 0", ", except requests with a valid sticky cookie", GIVE_WEIGHT)
         }
         (false, _) => ("all weights are 0", "", GIVE_WEIGHT),
     };

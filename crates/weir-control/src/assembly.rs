@@ -17,7 +17,7 @@ use crate::problem::SourceError;
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     pub(crate) resources: BTreeMap<Key, Resource>,
-    /// Every named file, with the first field that names it.
+    /// Every file that the configuration names, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
     /// The TLS files among `files`.
     pub(crate) tls_files: BTreeSet<String>,
@@ -30,8 +30,8 @@ impl FileSource {
         self.documents.files()
     }
 
-    /// Total number of times that a file was parsed so far. Counts only files of a directory, where unchanged files are
-    /// not parsed again, and files of manifests.
+    /// How often files were parsed so far. Counts only manifest files and files of a directory. Unchanged files of a
+    /// directory are not parsed again.
     pub fn files_parsed(&self) -> u64 {
         self.documents.parsed_count()
     }
@@ -88,8 +88,8 @@ impl Assembly {
         }
     }
 
-    /// Adds the content of a file. In a directory, the file name becomes the prefix of listeners and routes, so that
-    /// those of different files differ.
+    /// Adds the content of a file. In a directory, the file name becomes a prefix of listener and route keys, so that
+    /// the keys of different files differ.
     fn add(&mut self, file: &Path, compact: &Compact, is_one_of_many: bool, problems: &mut Vec<Problem>) {
         let prefix = if is_one_of_many { Places::prefix(file) } else { String::new() };
         let prefixed = |name: &str| format!("{prefix}{name}");

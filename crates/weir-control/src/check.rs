@@ -26,7 +26,7 @@ pub struct Report {
     pub summary: Option<Summary>,
 }
 
-/// Collects the warnings and errors that a check reports in addition to those of a load.
+/// Collects the additional results of a check: warnings, and errors that loading the configuration does not find.
 #[derive(Debug)]
 pub(crate) struct Look {
     /// The time of the check, seconds since the Unix epoch.
@@ -34,8 +34,8 @@ pub(crate) struct Look {
     found: Vec<PlacedProblem>,
 }
 
-/// Reads the configuration at `path` and all files that it names, and compiles it as a gateway that starts at `now`
-/// does. Does not open listeners.
+/// Reads the configuration at `path` and all files that it names, and compiles it like a gateway that starts at the
+/// time `now`. Does not open listeners.
 pub fn check(path: &Path, now: SystemTime) -> Report {
     let now_s = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut source = FileSource::new(path);
@@ -58,7 +58,7 @@ impl Report {
 
     /// The report as JSON.
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("a report is a tree of plain values")
+        serde_json::to_string_pretty(self).expect("a report contains only values that JSON supports")
     }
 }
 

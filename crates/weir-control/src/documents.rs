@@ -47,11 +47,11 @@ pub(crate) enum Form {
     Manifests(Vec<Read>),
 }
 
-/// A file in the compact form, which is the gateway's own.
+/// A file in the compact form, the gateway's own format.
 #[derive(Debug)]
 pub(crate) struct Compact {
     pub(crate) resources: Vec<(Key, Resource)>,
-    /// Every named file, with the first field that names it.
+    /// Every file that the configuration names, with the first field that names it.
     pub(crate) files: BTreeMap<String, String>,
     /// The TLS files among `files`.
     pub(crate) tls_files: BTreeSet<String>,
@@ -155,7 +155,7 @@ fn texts_in(directory: &Path) -> Result<Vec<(PathBuf, String)>, SourceError> {
     }
 }
 
-/// The configuration files in a directory, with their current stamps.
+/// The configuration files in a directory, with their current stamps (file metadata).
 pub(crate) fn stamps_of(directory: &Path) -> io::Result<Stamps> {
     let mut stamps = Stamps::new();
     for entry in std::fs::read_dir(directory)? {

@@ -30,10 +30,10 @@ pub struct FileSource {
     /// The resources of the last accepted load, to find changes.
     pub(crate) resources: BTreeMap<Key, Resource>,
     pub(crate) state: State,
-    /// The stamps of the TLS files, taken before they were read.
+    /// The stamps (metadata) of the TLS files, taken before the files were read.
     pub(crate) stamps: BTreeMap<String, Option<Stamp>>,
-    /// The stamps of the configuration file, or of the directory and its files, and of the other files that they name,
-    /// except TLS files. Taken before the last read.
+    /// The stamps (metadata) of the configuration file, or of the directory and its files, taken before the last read.
+    /// Includes all files that the configuration names, except TLS files.
     pub(crate) sources: Stamps,
     /// TLS files whose last content was rejected.
     pub(crate) refused: BTreeSet<String>,
@@ -103,8 +103,8 @@ impl FileSource {
     }
 
     /// Reads the files that the configuration names, and compiles the configuration. `unread` contains the keys of
-    /// invalid resources whose problems the caller reports. Problems that only follow from these resources are not
-    /// reported.
+    /// invalid resources; the caller reports their problems. Problems that other resources have only because of them
+    /// are not reported.
     pub(crate) fn activate(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,

@@ -114,8 +114,8 @@ impl Apart<'_> {
         Value::Object(good.collect())
     }
 
-    /// Records an invalid part: its error, or only a count after the maximum number of errors. If the document reader
-    /// accepts the part, there is no error to record. The part stays unread in each case.
+    /// Records that a part is invalid and thus unread. Adds its error if the document reader finds one. After the
+    /// maximum number of errors, only counts further parts.
     fn refuse(&mut self, part: Part<'_>, key: Key) {
         match self.errors.len() < problems_max(self.text) {
             true => {
@@ -128,7 +128,7 @@ impl Apart<'_> {
     }
 }
 
-/// If the part is a field that exists only as a command-line option, the remedy of the error becomes this option.
+/// If the part is a field that exists only as a command-line option, the error suggests this option as the remedy.
 fn with_option(part: Part<'_>, error: Problem<Position>) -> Problem<Position> {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };

@@ -13,7 +13,7 @@ pub(crate) const PROBLEMS_MAX: usize = 32;
 /// Maximum number of problems per report for a large file, in which finding the line of a problem takes long.
 const PROBLEMS_OF_LARGE_MAX: usize = 10;
 
-/// The size from which on a file counts as large, bytes.
+/// Minimum size of a large file, bytes.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Why a file did not take effect.
@@ -171,7 +171,7 @@ fn remedy_of(error: &io::Error) -> &'static str {
     }
 }
 
-/// The line `message`, followed by a line with the remedy unless it is empty.
+/// The line `message`, and a second line with `remedy` unless `remedy` is empty.
 pub(crate) fn with_remedy(message: String, remedy: &str) -> impl Iterator<Item = String> + use<> {
     let help = Some(remedy).filter(|remedy| !remedy.is_empty()).map(|remedy| format!("  help: {remedy}"));
     [Some(message), help].into_iter().flatten()
@@ -185,7 +185,7 @@ pub(crate) fn problems_max(text: &str) -> usize {
 pub(crate) fn unreadable(place: String, file: &str, error: &io::Error) -> Problem {
     let problem = Problem::of(place, format!("cannot read `{file}`: {error}"));
     match file {
-        SYSTEM_AUTHORITIES => problem.help("set `ca` to the CA certificates of the endpoints"),
+        SYSTEM_AUTHORITIES => problem.help("set `ca` to a file with the CA certificates of the endpoints"),
         _ => problem
             .help("check that the file exists and is readable; its path is relative to the directory of the configuration"),
     }

@@ -22,7 +22,7 @@ pub struct Refreshed {
 }
 
 impl FileSource {
-    /// The stamps of the TLS files, taken before the files were read. If one of them differs now, call
+    /// The stamps (metadata) of the TLS files, taken before the files were read. If one of them differs now, call
     /// [`FileSource::refresh`].
     pub fn stamps(&self) -> Stamps {
         self.stamps.iter().map(|(file, stamp)| (self.place_of(file), *stamp)).collect()

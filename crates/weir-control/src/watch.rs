@@ -226,8 +226,8 @@ mod tests {
         changes.recv_timeout(PATIENCE).unwrap();
     }
 
-    /// Like a Kubernetes volume: the file is a link into a directory behind a link, and a rename replaces the second
-    /// link.
+    /// Like a Kubernetes volume: the file is a link to `..data/tls.crt`, and `..data` is a link to a directory. A
+    /// rename replaces the link `..data`.
     #[test]
     fn reports_swapped_links() {
         let dir = tempfile::tempdir().unwrap();

@@ -9,8 +9,8 @@ use crate::file::FileSource;
 use crate::stamp::{Stamp, Stamps};
 
 impl FileSource {
-    /// The stamps of the configuration file, or of the directory and its files, and of the other files that they name.
-    /// They were taken before the last read. TLS files are not included; see [`FileSource::stamps`].
+    /// The stamps (metadata) of the configuration file, or of the directory and its files, taken before the last read.
+    /// Includes all files that the configuration names, except TLS files; for these, see [`FileSource::stamps`].
     pub fn sources(&self) -> Stamps {
         self.sources.clone()
     }

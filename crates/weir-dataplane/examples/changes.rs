@@ -20,8 +20,8 @@ use weir_dataplane::Gateway;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const CLIENTS_A_WORKER: u64 = 2;
-/// The kernel spreads connections over the workers. If a worker has fewer than two connections after this many in all,
-/// the example fails.
+/// Maximum number of connections. The kernel spreads them over the workers. If a worker then has fewer than two
+/// connections, the example fails.
 const CLIENTS_MAX: usize = 256;
 /// Pause between two requests of a client. It is the resolution of the measurement, and long enough not to load the
 /// gateway.
@@ -51,7 +51,7 @@ fn main() -> Outcome<()> {
     }
     watch.is_over.store(true, Ordering::SeqCst);
     for client in clients {
-        client.join().map_err(|_| "a client ended by a panic")??;
+        client.join().map_err(|_| "a client thread panicked")??;
     }
     gateway.drain();
     gateway.join();
@@ -159,7 +159,7 @@ fn connect(gateway: &Gateway, watch: &Arc<Watch>) -> Outcome<Vec<std::thread::Jo
             break;
         }
         if streams.len() == CLIENTS_MAX {
-            return Err(format!("of {CLIENTS_MAX} connections a worker has none").into());
+            return Err(format!("of {CLIENTS_MAX} connections, one worker has fewer than two").into());
         }
     }
     watch.seen.lock().unwrap_or_else(PoisonError::into_inner).resize(streams.len(), (0, None));

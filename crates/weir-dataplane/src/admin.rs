@@ -38,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Admin {
     bound: SocketAddr,
-    /// `None` once the address is released to another process.
+    /// The listening socket; `None` once the address is released to another process.
     socket: Mutex<Option<std::net::TcpListener>>,
     /// Becomes true at the release of the address.
     released: watch::Sender<bool>,
@@ -153,7 +153,8 @@ fn poll_accept(
         Poll::Ready(Err(error)) if is_exhausted(&error) => {
             let attempt = || match listener.poll_accept(cx) {
                 Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
-                // No client is queued. Without a free descriptor, `accept` failed before it looked at the queue.
+                // No client is queued. The first `accept` had no free descriptor, so it failed before it checked the
+                // queue.
                 Poll::Pending => {
                     is_idle = true;
                     None
@@ -314,9 +315,10 @@ fn page(head: &RequestHead<'_>, Served { gateway, hosts, .. }: &Served) -> Page 
     let (path, query) = head.path_and_query.split_once('?').unwrap_or((head.path_and_query, ""));
     match (head.method, path) {
         // A web page in an operator's browser must not change the gateway (CSRF).
-        ("POST", _) if head.field("origin").is_some() => {
-            Page::plain(403, "request refused: an Origin header shows that it comes from a web page\n")
-        }
+        ("POST", _) if head.field("origin").is_some() => Page::plain(
+            403,
+            "request rejected: it has an Origin header, so a web page sent it; use another client, such as curl\n",
+        ),
         ("POST", "/drain") => Page { drains: true, ..Page::plain(202, "draining\n") },
         (_, "/drain") => Page::only("POST"),
         ("POST", "/log") => match admin_pages::set_log(gateway, query) {

@@ -21,7 +21,7 @@ pub(crate) enum Affinity {
 }
 
 impl Affinity {
-    /// The affinity of a request to this backend; `is_secure` if the client uses TLS.
+    /// The affinity of a request to this backend. `is_secure` is true if the client uses TLS.
     #[inline]
     pub(crate) fn of(entry: &BackendEntry, head: &RequestHead<'_>, is_secure: bool) -> Affinity {
         if entry.has_affinity {
@@ -55,7 +55,7 @@ impl Affinity {
         }
     }
 
-    /// Whether every endpoint is suitable.
+    /// Whether the request may go to any endpoint.
     pub(crate) fn is_open(self) -> bool {
         matches!(self, Affinity::None | Affinity::Endpoint { id: None, .. })
     }

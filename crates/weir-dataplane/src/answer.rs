@@ -21,8 +21,8 @@ const SKIPPED_BYTES_MAX: u64 = 64 << 10;
 pub(crate) struct Answer {
     pub(crate) routed: Routed,
     status: u16,
-    /// The position (in the table) of the filters whose `respond` contains the response body. `None` if the response
-    /// has no body.
+    /// Index of the filters in the table. Their `respond` contains the response body. `None` if the response has no
+    /// body.
     body_of: Option<u32>,
     /// Bytes of the request headers.
     head_len: usize,

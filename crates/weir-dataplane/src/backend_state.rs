@@ -23,7 +23,7 @@ const RETRIES_LEAST: u32 = 3;
 pub(crate) struct BackendState {
     /// Open connections.
     open: AtomicU32,
-    /// Pending requests: those that wait for a permit or for a new connection. Counted only if the backend has a queue.
+    /// Pending requests, which wait for a permit or for a new connection. Counted only if the backend has a queue.
     pending: AtomicU32,
     /// In-flight requests. Counted only if the table requires it.
     requests: AtomicU32,
@@ -122,7 +122,7 @@ impl BackendState {
         let mut endpoints = self.endpoints();
         // No slow start for the first endpoints: no other endpoint could take their load.
         let since_ns = if endpoints.known.is_empty() { 0 } else { now_ns };
-        // A worker with an older table must not change which endpoints are gone.
+        // A worker with an older table must not change the set of removed endpoints.
         let is_newest = endpoints.reach(version);
         if is_newest {
             endpoints.known.values().for_each(|state| state.set_gone(true, now_ns));
@@ -144,7 +144,7 @@ impl BackendState {
         wanted
     }
 
-    /// Applies these limits to the queues, unless a newer table has already set others.
+    /// Applies these limits to the queues, unless a newer table has already set its limits.
     pub(crate) fn bound(self: &Arc<Self>, bounds: Bounds) {
         if self.endpoints().reach(bounds.version) {
             self.for_connections.bound(bounds.connections);
@@ -191,7 +191,7 @@ impl BackendState {
 
     /// Records the outcome of a request at an endpoint, which may eject the endpoint.
     pub(crate) fn report(&self, endpoint: &EndpointState, is_error: bool, ejection: &Ejection, now_ns: u64) {
-        // Late results of an endpoint that is already out add no information.
+        // Late results of an endpoint that is already unhealthy or ejected add no information.
         if endpoint.is_out(now_ns) {
             return;
         }
@@ -350,7 +350,7 @@ impl BackendState {
     }
 
     /// Like [`BackendState::permit`], but the count never exceeds the limit, not even for a moment. `permit` drops a
-    /// surplus permit, and that drop would need the lock of the queue that the caller holds.
+    /// surplus permit. That drop would need the lock of the queue, which the caller already holds.
     fn permit_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Permit> {
         let one_more = |count: u32| (count < most).then_some(count + 1);
         self.count(kind).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;

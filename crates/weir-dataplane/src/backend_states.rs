@@ -11,8 +11,8 @@ use crate::names::Names;
 use crate::series::{NAMES_MAX, OTHER};
 use crate::stats::BackendStats;
 
-/// An unused backend's state stays for this time after the backend was removed, because an exchange in progress with an
-/// older table may still use the backend.
+/// A removed backend without connections and requests keeps its state for at most this long. An exchange in progress
+/// with an older table may still use the backend.
 const GONE_NS: u64 = 60_000_000_000;
 
 /// The states of all backends by name.
@@ -113,8 +113,8 @@ impl BackendStates {
             .collect()
     }
 
-    /// Marks the endpoints of backends that are not in `table` as gone. Removes the states of those backends that are
-    /// no longer used.
+    /// Handles backends that `table` does not contain: marks their endpoints as gone, and removes states that are no
+    /// longer used.
     pub(crate) fn follow(&self, table: &Table) {
         self.follow_at(table, mono_ns());
     }

@@ -22,8 +22,8 @@ const SLOW_START_LEAST: u64 = 100;
 /// Maximum number of random draws. If every draw hits an unsuitable endpoint, the choice iterates over all endpoints.
 const DRAWS: usize = 4;
 
-/// How often a key is rehashed while its endpoint is out. After that, the next available endpoint gets the key.
-/// Rehashing spreads the keys of one endpoint over all other endpoints.
+/// How often a key is rehashed while its endpoint is unhealthy or ejected. After that, the next available endpoint gets
+/// the key. Rehashing spreads the keys of one endpoint over all other endpoints.
 const REHASHES: u64 = 16;
 
 /// State of a request for load balancing and connection attempts.
@@ -39,14 +39,14 @@ pub(crate) struct LbContext {
     pub(crate) failed: Vec<Rc<EndpointPool>>,
     /// Connection attempts so far.
     pub(crate) connects: usize,
-    /// Maximum of connection attempts.
+    /// Maximum number of connection attempts.
     pub(crate) connects_max: usize,
     /// Counts the request as pending until it has a connection.
     pub(crate) pending: Option<Permit>,
 }
 
-/// Maximum of connection attempts before a request fails or is retried. Nothing was sent yet, so this is safe for every
-/// request.
+/// Maximum number of connection attempts before a request fails or is retried. Another attempt is safe for every
+/// request, because nothing was sent yet.
 const CONNECTS_MAX: usize = 3;
 
 /// The load balancer of one backend in one worker.
@@ -68,9 +68,9 @@ pub(crate) struct Balancer {
 /// Which endpoints are candidates of a choice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Among {
-    /// Endpoints that are not out and did not fail for this request.
+    /// Endpoints that are healthy, not ejected, and did not fail for this request.
     Fresh,
-    /// Endpoints that are not out.
+    /// Endpoints that are healthy and not ejected.
     In,
     All,
 }
@@ -94,8 +94,8 @@ impl LbContext {
         self.connects_max.saturating_sub(self.connects).max(1)
     }
 
-    /// Begins a retry, which gets only one connection attempt. Otherwise a request could make a multiple of its
-    /// retries.
+    /// Begins a retry. A retry gets only one connection attempt. With more, a request could make several attempts per
+    /// allowed retry.
     pub(crate) fn begin_retry(&mut self) {
         self.connects_max = self.connects + 1;
     }
@@ -125,8 +125,8 @@ impl Balancer {
         }
     }
 
-    /// The endpoint for a request, if any. The flag is true in a panic: all endpoints are out, so the choice ignores
-    /// their state.
+    /// The endpoint for a request, if any. The flag is true in a panic: all endpoints are unhealthy or ejected, so the
+    /// choice ignores their state.
     #[inline]
     pub(crate) fn choose<'e>(
         &self,

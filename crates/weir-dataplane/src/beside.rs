@@ -18,7 +18,7 @@ impl<T: Default> Beside<T> {
     }
 
     /// Converts the values for the list `former` into values for the list `now`. Unchanged pages keep their values. On
-    /// changed pages, `goes_on` returns the new value for a position and its old value; `None` means the default.
+    /// changed pages, `goes_on` computes the new value from a position and its old value; `None` means the default.
     pub(crate) fn renewed<E>(
         &self,
         (former, now): (&Pages<E>, &Pages<E>),

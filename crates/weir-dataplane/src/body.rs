@@ -69,8 +69,8 @@ impl BodyPump {
         Ok(())
     }
 
-    /// Consumes `inbound` if its bytes pass unchanged and are not the end of the body. The caller can then send them
-    /// without a copy. Otherwise returns false, and the caller uses [`BodyPump::pass`].
+    /// Consumes `inbound` if its bytes pass unchanged and do not include the end of the body. The caller can then send
+    /// them without a copy. Otherwise returns false, and the caller uses [`BodyPump::pass`].
     #[inline]
     pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let bytes = inbound.data().len();

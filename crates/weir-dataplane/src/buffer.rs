@@ -8,9 +8,9 @@ use std::cell::RefCell;
 /// Initial size of a buffer in bytes. It may grow up to the header limit.
 pub(crate) const BUFFER_BYTES: usize = 32 * 1024;
 
-/// Size in bytes of a long buffer, for bodies of which each read fills a normal buffer. Longer pieces save system
-/// calls: each piece costs two, and often a wake-up of the receiver. More than 64 KiB saves nothing, because the kernel
-/// passes at most 64 KiB at a time.
+/// Size in bytes of a long buffer. Bodies use it if their reads fill normal buffers. A larger size means fewer pieces,
+/// and each piece costs two system calls and often a wake-up of the receiver. More than 64 KiB saves nothing, because
+/// the kernel passes at most 64 KiB at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// A worker keeps at most this many unused read buffers of normal size, and as many unused output buffers.
@@ -128,7 +128,8 @@ impl Buffer {
         }
     }
 
-    /// Returns a long buffer after the end of its body. Bytes that follow the body move to a normal buffer if they fit.
+    /// Returns a long buffer to the stock after the end of its body. Bytes behind the body move to a normal buffer if
+    /// they fit.
     pub(crate) fn shorten(&mut self, stock: &Buffers) {
         self.release_if_empty(stock);
         let held = self.end - self.start;
@@ -222,7 +223,7 @@ mod tests {
         buffer.consume(3);
         buffer.shorten(&stock);
         assert_eq!((buffer.store.len(), stock.stores.borrow().len()), (0, 1));
-        // Data that does not fit a normal buffer stays in the large one.
+        // Data that does not fit a normal buffer stays in the long one.
         buffer.lengthen(&stock);
         put(&mut buffer, &stock, &[b'x'; BUFFER_BYTES + 1]);
         buffer.shorten(&stock);

@@ -29,8 +29,8 @@ macro_rules! causes {
                 match self { $(Cause::$variant => $text,)* }
             }
 
-            /// The text for the reference: what happened, and which setting applies. `*cut*` means that the connection
-            /// is reset, because the response has begun.
+            /// The text in the reference documentation: what happened, and which setting applies. `*cut*` means that
+            /// the connection is reset, because the response has begun.
             pub fn meaning(self) -> &'static str {
                 match self { $(Cause::$variant => $meaning,)* }
             }
@@ -42,11 +42,13 @@ causes! {
     EscapedSlashes "escaped_slashes" 307 "path contains encoded slashes; follow the redirect"
         "`paths.escaped_slashes: redirect`: the path contains `%2F`, `%5C` or a backslash. The `Location` header has the path with plain slashes.";
     MalformedRequest "malformed_request" 400 "malformed HTTP/1.1 request"
-        "The request headers are malformed or ambiguous, or `Connection` has too many options. The body names the rule that they break.";
+        "The request headers are malformed or ambiguous, or `Connection` has too many options. The response body \
+        names the violated rule.";
     MalformedBody "malformed_body" 400 "malformed request body"
         "The chunked framing of the request body is malformed.";
     BadPath "bad_path" 400 "ambiguous path"
-        "Two servers could read the path differently, or `paths.escaped_slashes` or `paths.path_parameters` rejects it. The body names the reason; [paths.md](../paths.md) lists them.";
+        "Two servers could read the path differently, or `paths.escaped_slashes` or `paths.path_parameters` rejects \
+        it. The response body names the reason; [paths.md](../paths.md) lists all reasons.";
     NotTls "not_tls" 400 "plain HTTP request sent to an HTTPS listener"
         "The listener has `tls`, and the client sent plain HTTP.";
     NoToken "no_token" 401 "bearer token missing"
@@ -60,7 +62,7 @@ causes! {
     HeadTimeout "head_timeout" 408 "timed out waiting for request headers"
         "`timeouts.head` expired.";
     BodyTimeout "body_timeout" 408 "timed out waiting for the request body"
-        "`timeouts.body` of the route, else of the gateway, expired.";
+        "`timeouts.body` expired (the value of the route, or of the gateway if the route sets none).";
     BodyTooLarge "body_too_large" 413 "request body too large"
         "The body is larger than `limits.body`.";
     TargetTooLong "target_too_long" 414 "request target too long"
@@ -76,7 +78,10 @@ causes! {
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not supported"
         "The method is CONNECT.";
     ConnectFailed "upstream_connect_failed" 502 "cannot connect to upstream"
-        "Each endpoint that the gateway tried refused or reset the connection, or the system reported an error. Examples: host unreachable; a Unix socket does not exist, or the gateway may not open it. Also: the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the backend). After several attempts, the response has the cause of the last one.";
+        "Every attempt failed: the endpoint refused or reset the connection, or the system reported an error. \
+        Examples: host unreachable; a Unix socket does not exist, or the gateway has no permission to open it. Also: \
+        the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the \
+        backend). After several attempts, the response names the cause of the last attempt.";
     UpstreamClosed "upstream_closed" 502 "upstream closed the connection before sending complete response headers"
         "The upstream closed or reset the connection before its final response headers were complete, perhaps after an interim response.";
     UpstreamMalformed "upstream_malformed" 502 "malformed or ambiguous upstream response"
@@ -88,15 +93,19 @@ causes! {
     UpstreamHandshake "upstream_handshake" 502 "TLS handshake with upstream failed"
         "`tls` of the backend: the gateway and the upstream do not agree on a TLS version, cipher suite or ALPN protocol, or the upstream is not a TLS server. See the log.";
     NoEndpoint "no_endpoint" 503 "backend has no usable endpoint"
-        "The backend has no endpoints, or all their weights are 0 (an endpoint that the client's sticky cookie selects is still used). Or no endpoint name resolves to an address. Or a reload removed the backend that `passthrough` names. Ejected and unhealthy endpoints are not the cause: if all endpoints are ejected or unhealthy, the gateway uses all of them. See `/clusters` and the log.";
+        "One of these: the backend has no endpoints; no endpoint name resolves to an address; all endpoints have \
+        weight 0, and the client's sticky cookie selects none of them; a reload removed the backend that \
+        `passthrough` names. Ejected and unhealthy endpoints are not the cause: if all endpoints are ejected or \
+        unhealthy, the gateway uses all of them. See `/clusters` and the log.";
     UpstreamLimit "upstream_limit" 503 "backend connection limit reached"
-        "`limits.connections` of the backend or `limits.upstream_connections` is reached, without a queue (`limits.pending` is 0).";
+        "`limits.connections` of the backend or `limits.upstream_connections` is reached, and no queue is configured \
+        (`limits.pending` is 0).";
     RequestLimit "upstream_request_limit" 503 "backend request limit reached"
-        "`limits.requests` of the backend is reached, without a queue (`limits.pending` is 0).";
+        "`limits.requests` of the backend is reached, and no queue is configured (`limits.pending` is 0).";
     PendingLimit "upstream_pending_limit" 503 "backend queue full"
         "`limits.pending` of the backend is reached: too many requests wait for a connection or a request slot.";
     PendingTimeout "upstream_pending_timeout" 503 "timed out in the backend queue"
-        "`timeouts.pending` of the backend expired: no connection or request became available within this time.";
+        "`timeouts.pending` of the backend expired: no connection or request slot became free within this time.";
     ConnectionLimit "connection_limit" 503 "gateway connection limit reached"
         "`limits.connections` is reached, and the gateway found no idle client connection to close.";
     AddressLimit "address_limit" 503 "too many connections from this client address"
@@ -104,7 +113,8 @@ causes! {
     OutOfSockets "out_of_sockets" 503 "gateway out of sockets"
         "No file descriptor or local port is free, and there is no idle upstream connection to close. Raise `LimitNOFILE=` or `ulimit -n`.";
     Overloaded "overloaded" 503 "gateway overloaded"
-        "`overload`: memory use is above its limit, or a worker lags. The response has `Retry-After: 1` and closes the connection.";
+        "`overload`: memory use is above its limit, or a worker lags. The response has `Retry-After: 1`, and the \
+        gateway closes the connection after it.";
     Drained "drained" 503 "gateway shutting down"
         "`drain.timeout` expired. Tunnels, and responses that have begun, are *cut*.";
     ConnectTimeout "upstream_connect_timeout" 504 "timed out connecting to upstream"
@@ -122,7 +132,7 @@ causes! {
     UpstreamTruncated "upstream_truncated" 502 "upstream response truncated"
         "*cut*: the upstream closed or reset the connection before the end of its response.";
     UpstreamStalled "upstream_stalled" 504 "timed out waiting for the upstream response body"
-        "*cut*: `timeouts.body` of the route, else of the gateway, expired.";
+        "*cut*: `timeouts.body` expired (the value of the route, or of the gateway if the route sets none).";
     ClientCertificate "client_certificate" 400 "client certificate missing or not trusted"
         "Handshake failed: the client sent no certificate, or one that `client_ca` does not trust.";
     ProxyHeader "proxy_header" 400 "PROXY protocol header missing or malformed"
@@ -132,13 +142,15 @@ causes! {
     HandshakeFailed "handshake_failed" 400 "TLS handshake failed: malformed message, or no common version, cipher suite or ALPN"
         "Handshake failed: malformed message, or no common TLS version, cipher suite or ALPN protocol.";
     HandshakeRefused "handshake_refused" 400 "client aborted the TLS handshake"
-        "Handshake failed: the client aborted it, mostly because it does not trust the certificate or the name does not match.";
+        "Handshake failed: the client aborted it. Usual causes: the client does not trust the certificate, or the \
+        certificate does not match the server name.";
     HandshakeTimeout "handshake_timeout" 408 "TLS handshake timed out"
         "Handshake failed: `timeouts.head` expired.";
     HandshakeOverload "handshake_overload" 503 "TLS handshake queue full"
         "Handshake failed: 4096 handshakes already wait for an RSA signature. The gateway closes the connection.";
     ClientClosed "client_closed" 400 "client disconnected before the response was complete"
-        "*cut*: the client disconnected during the request, the response or the handshake, or closed its side while `half_close` of the listener is off.";
+        "*cut*: the client disconnected during the request, the response or the handshake, or closed its side of the \
+        connection while `half_close` of the listener is off.";
     ClientStalled "client_stalled" 408 "timed out sending the response to the client"
         "*cut*: `timeouts.write` expired: the client stopped reading.";
 }

@@ -20,10 +20,10 @@ use crate::stats::{BackendStats, ByStatus};
 pub(crate) struct ClusterPage {
     /// Whether the configuration no longer contains the backend. It is shown until its connections and requests end.
     leaving: bool,
-    /// Absent for a leaving backend.
+    /// Whether connections to the endpoints use TLS; absent for a leaving backend.
     tls: Option<bool>,
     balance: Option<Balance>,
-    /// In the order of the configuration, then removed endpoints that still have connections or requests.
+    /// The configured endpoints in order, then removed endpoints that still have connections or requests.
     endpoints: Vec<EndpointPage>,
     /// The DNS names of the backend's endpoints, with their resolved addresses.
     names: BTreeMap<String, Vec<IpAddr>>,
@@ -40,11 +40,11 @@ struct EndpointPage {
     address: String,
     /// The DNS name in the configuration; absent for a literal address.
     name: Option<String>,
-    /// Absent for a removed endpoint.
+    /// The configured weight; absent for a removed endpoint.
     weight: Option<u32>,
     /// `in`, `out` or `draining`.
     state: &'static str,
-    /// Why the endpoint is out; empty if it is not.
+    /// Why the state is `out`; empty for the other states.
     reasons: Vec<&'static str>,
     /// When the state began; absent before the first use of the endpoint.
     since: Option<String>,

@@ -175,7 +175,7 @@ pub(crate) fn encoded(
     coding: Option<Coding>,
 ) -> Encoded {
     match head.status {
-        // A 304 needs the same `Vary` as the 200 that it stands for, and that 200 may be compressed.
+        // A 304 needs the same `Vary` as the 200 response that it replaces, which may be compressed.
         304 => return Encoded::Varying,
         ..200 | 204..=206 => return Encoded::AsItIs,
         _ if head.upgrade || !is_long_enough(policy, head) => return Encoded::AsItIs,
@@ -211,8 +211,7 @@ fn is_long_enough(policy: &CompressPolicy, head: &ResponseHead<'_>) -> bool {
     bytes.is_none_or(|bytes| bytes > 0 && bytes >= policy.min_bytes)
 }
 
-/// The response headers that the client gets: those of the upstream that the route keeps, and those that the route
-/// adds.
+/// The response headers for the client: upstream headers that the route keeps, and headers that the route adds.
 fn fields_for_client<'f>(
     filters: &'f Filters,
     head: &'f ResponseHead<'_>,
@@ -251,8 +250,8 @@ impl Encoded {
     }
 }
 
-/// Appends the upstream's `ETag` as a weak one, if the route keeps it. A weak tag is right, because compression changes
-/// the bytes but not the content (RFC 9110, 8.8.1 and 8.8.3.3).
+/// Appends the upstream's `ETag` as a weak tag, if the route keeps the `ETag`. A weak tag is right, because compression
+/// changes the bytes but not the content (RFC 9110, 8.8.1 and 8.8.3.3).
 fn append_weak_tag(filters: &Filters, head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     let changes = filters.route.response_headers.as_deref();
     if changes.is_some_and(|changes| !changes.keeps("etag")) {
@@ -332,7 +331,8 @@ impl ResponseBody {
         }
     }
 
-    /// Consumes `inbound` if its bytes pass unchanged and are not the end of the body. Returns whether it did.
+    /// Consumes `inbound` if its bytes pass unchanged and do not include the end of the body. Returns whether it
+    /// consumed them.
     #[inline]
     pub(crate) fn pass_in_place(&mut self, inbound: &mut Buffer) -> Result<bool, Broken> {
         match self {
@@ -507,7 +507,7 @@ mod tests {
         assert_eq!(chosen("", "HEAD / HTTP/1.1", accepts), None);
     }
 
-    /// The work per byte of response headers to decide on the encoding.
+    /// Units of work (`weir_http::work`) to decide on the encoding, per byte of response headers.
     fn work_per_byte(fields: &str) -> f64 {
         let text = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n{fields}{}Content-Length: 9999\r\n\r\n",

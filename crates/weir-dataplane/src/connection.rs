@@ -321,8 +321,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     }
 }
 
-/// Registration of a connection in counters, limits and on the timer wheel. Drop removes it. It exists before the
-/// connection's task first runs, so that a draining worker does not exit before that.
+/// Registration of a connection in counters, limits and on the timer wheel. Drop removes it. It is created before the
+/// connection's task first runs, so that a draining worker does not exit before the task starts.
 pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,

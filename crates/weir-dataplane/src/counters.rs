@@ -59,7 +59,7 @@ pub(crate) struct ListenerCounters {
     pub(crate) handshakes_resumed: Counter,
     /// Failed TLS handshakes.
     pub(crate) handshakes_failed: Counter,
-    /// Handshake steps that were delayed to a later turn of the worker's loop.
+    /// Handshake steps that were delayed to a later iteration of the worker's event loop.
     pub(crate) handshakes_delayed: Counter,
     /// Handshakes with the signature computed on another thread.
     pub(crate) handshakes_offloaded: Counter,
@@ -117,7 +117,7 @@ pub(crate) struct EndpointCounters {
 }
 
 impl EndpointCounters {
-    /// Idle connections. Other threads than the owner may momentarily read one too many or too few.
+    /// Idle connections. Threads other than the owner may briefly read one too many or too few.
     pub(crate) fn idle(&self) -> u64 {
         let ended = self.ended.value();
         let in_use = self.requests.value().saturating_sub(ended);
@@ -145,7 +145,7 @@ pub(crate) struct UpstreamCounters {
     pub(crate) copies_too_long: Counter,
     /// Access log lines dropped because the queue was full.
     pub(crate) log_lines_dropped: Counter,
-    /// Pauses of accepting because no file descriptor was free.
+    /// How often the worker paused accepting clients because no file descriptor was free.
     pub(crate) accept_pauses: Counter,
     /// Requests shed because of memory use.
     pub(crate) shed_by_memory: Counter,

@@ -26,7 +26,7 @@ pub(crate) struct Crew {
     threads: Vec<JoinHandle<()>>,
     has_panicked: bool,
     pub(crate) upstreams: Vec<Arc<UpstreamCounters>>,
-    /// Counters by listener name. Removed listeners keep theirs.
+    /// Counters by listener name. The counters of removed listeners stay.
     pub(crate) listeners: BTreeMap<String, Vec<Arc<ListenerCounters>>>,
 }
 
@@ -65,8 +65,8 @@ impl Crew {
         self.serving.len()
     }
 
-    /// Starts workers until `wanted` workers run in all. The new workers join the crew only in [`Crew::change`]. If
-    /// they are dropped before that, they end.
+    /// Starts new workers, so that `wanted` workers run in total. The new workers join the crew only in
+    /// [`Crew::change`]. If they are dropped before that, they end.
     pub(crate) fn recruits(&mut self, wanted: usize) -> io::Result<Vec<Member>> {
         (self.count()..wanted).map(|index| self.start(index, wanted)).collect()
     }
@@ -171,8 +171,8 @@ impl Crew {
         Ok(Member { commands, thread: Some(thread), upstream, host, counters: BTreeMap::new() })
     }
 
-    /// The CPU to which a worker is pinned. `None` unless there is exactly one worker per CPU, because otherwise the
-    /// scheduler does better.
+    /// The CPU to which a worker is pinned. `None` unless there is exactly one worker per CPU: with any other number,
+    /// the scheduler distributes workers better.
     fn cpu(&self, index: usize, workers: usize) -> Option<usize> {
         (workers == self.cpus.len()).then(|| self.cpus[index])
     }

@@ -14,7 +14,7 @@ use crate::program_log::seldom;
 
 const PROXY: &str = "proxy";
 
-/// The remaining fields; `None` if no field is dropped.
+/// The header fields that are not dropped; `None` if no field is dropped.
 #[inline]
 pub(crate) fn kept<'h>(fields: &[Field<'h>], table: &Table) -> Option<Vec<Field<'h>>> {
     let underscores = table.underscores_in_headers;

@@ -126,7 +126,7 @@ impl EndpointState {
         }
     }
 
-    /// Counters that only the caller writes, until it drops them.
+    /// Returns counters that only the caller writes, until it drops them.
     pub(crate) fn counters(&self) -> Arc<EndpointCounters> {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         unused(&mut counters, EndpointCounters::default)
@@ -148,7 +148,7 @@ impl EndpointState {
         self.gone_since_ns.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts a health check; `failure` is the error of a failed one.
+    /// Counts a health check; `failure` is its error, `None` if it passed.
     pub(crate) fn count_check(&self, failure: Option<&str>) {
         let Some(failure) = failure else {
             self.checks_passed.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +170,8 @@ impl EndpointState {
         let sum = |of: fn(&EndpointCounters) -> &Counter| {
             counters.iter().map(|worker| of(worker).value()).sum::<u64>()
         };
-        // Read `ended` first: otherwise requests that start and end in between would make the difference too small.
+        // Read `ended` first. Otherwise, requests that start and end between the two reads would make the in-flight
+        // count too small.
         let ended = sum(|worker| &worker.ended);
         let requests = sum(|worker| &worker.requests);
         let (standing, since_ns) = self.standing(now_ns);
@@ -284,7 +285,7 @@ impl EndpointState {
         if is_error {
             return self.errors.fetch_add(1, Ordering::Relaxed) + 1;
         }
-        // Avoid a write in the common case.
+        // Avoid the write if the count is already 0.
         if self.errors.load(Ordering::Relaxed) > 0 {
             self.errors.store(0, Ordering::Relaxed);
         }

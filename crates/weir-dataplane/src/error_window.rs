@@ -11,7 +11,7 @@ pub(crate) struct Outcomes {
     pub(crate) errors: u64,
 }
 
-/// The outcomes in a sliding window, by parts of it. All times must come from the same clock.
+/// The outcomes in a sliding window, counted per part of the window. All times must come from the same clock.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorWindow {
     part_ns: u64,
@@ -21,7 +21,7 @@ pub(crate) struct ErrorWindow {
 }
 
 impl Outcomes {
-    /// Whether there are at least `least` requests, and at least this share of them failed.
+    /// Whether there are at least `least` requests (and at least one), and the share `share` or more of them failed.
     pub(crate) fn has_share(self, share: f64, least: u32) -> bool {
         let is_enough = self.requests >= u64::from(least).max(1);
         is_enough && self.errors as f64 / self.requests as f64 >= share

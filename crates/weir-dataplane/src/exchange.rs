@@ -1,9 +1,9 @@
 //! One exchange: sends a request to an upstream and relays the response.
 //!
-//! Most requests are complete when they are planned. They leave in one write, and then the gateway waits for the
-//! response. If the body is still arriving, the gateway relays both directions at the same time. If the response ends
-//! first, the rest of the body is not sent. The common exchange needs two reads and two writes and no other system
-//! call.
+//! Most requests are already complete when the exchange begins. One write sends such a request, and then the gateway
+//! waits for the response. If the body is still arriving, the gateway relays both directions at the same time. If the
+//! response ends first, the rest of the body is not sent. A typical exchange needs two reads, two writes and no other
+//! system call.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -82,7 +82,7 @@ enum Tried {
     Ended(After),
     /// Send the request again over a new connection, not over a kept one.
     Renewed,
-    /// Retry, if possible not at this endpoint.
+    /// Retry, preferably at another endpoint than this one.
     Failed(Rc<EndpointPool>),
 }
 
@@ -112,7 +112,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         let mut context = LbContext { affinity, client: self.addresses, ..LbContext::any(plan.backend) };
         let _in_flight = match in_flight(plan, snapshot, self.io) {
             Ok(permit) => permit,
-            // Boxed to keep exchanges small that need no queue.
+            // Boxed to keep exchanges without a queue small.
             Err(pool) => {
                 let mut waiting = Box::pin(wait_in_flight(self.io, snapshot, pool, &limits, &mut context));
                 match self.side().unless_left(waiting.as_mut(), || is_whole).await {
@@ -212,7 +212,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         }
     }
 
-    /// Handles an attempt that failed or whose response was discarded for a retry.
+    /// Handles an attempt that failed, or an attempt whose response was discarded for a retry.
     async fn retry_or_fail(
         &mut self,
         x: &Exchange<'_>,
@@ -354,13 +354,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             Err(Err(SendFault::Upstream)) => x.request_broken.set(true),
         }
         x.io.timer.arm_response(&x.io.worker.wheel, x.response_ticks);
-        // If the upstream stopped accepting the body, bytes that arrive from the client still belong to the body and
-        // not to the next request. So a disconnect of the client is not detected then.
+        // If the upstream stopped accepting the body, bytes from the client still belong to the body, not to the next
+        // request. So client disconnects are not detected in this case.
         side.unless_left(relaying, || x.request_done.get() && x.awaits_for_long()).await
     }
 
-    /// Releases the upstream connection, then sends the rest of the response. In this order, because a client that has
-    /// read the response must find the connection free.
+    /// Releases the upstream connection, then sends the rest of the response. The order matters: as soon as a client
+    /// has read the response, the connection must be free.
     async fn conclude(
         &mut self,
         x: &Exchange<'_>,

@@ -1,5 +1,5 @@
-//! Behaviour of a listener without free file descriptors: it pauses for one tick at a time instead of spinning. After
-//! some pauses, it rejects waiting clients one by one through a reserved descriptor.
+//! What a listener does without free file descriptors: it pauses for one tick at a time instead of spinning. After some
+//! pauses, it rejects waiting clients one by one through a reserved descriptor.
 
 use std::future::poll_fn;
 use std::io;
@@ -28,8 +28,8 @@ pub(crate) struct Exhaustion {
 }
 
 impl Exhaustion {
-    /// Runs `attempt`, which accepts the next client. After a failure for lack of descriptors, only one thread at a
-    /// time runs its attempt.
+    /// Runs `attempt`, which accepts the next client. If the last attempt failed for lack of descriptors, only one
+    /// thread at a time runs its attempt.
     pub(crate) fn poll<T>(&self, attempt: impl FnOnce() -> T) -> T {
         if self.pauses == 0 { attempt() } else { try_in_turn(attempt) }
     }
@@ -82,7 +82,7 @@ async fn refuse(
     (mut stream, peer): (TcpStream, SocketAddr),
     transport: Transport,
 ) {
-    // No TLS handshake for a rejection.
+    // With TLS, the client gets no error response, because that would need a handshake.
     if matches!(transport, Transport::Plain) {
         send_error(&worker, &listening, &mut stream, peer, Cause::OutOfSockets).await;
     }

@@ -18,7 +18,7 @@ use crate::request::{Incoming, Plan, plan, view};
 use crate::respond::Refusal;
 use crate::snapshot::Snapshot;
 
-/// At most this many routes that do not match a request are reported.
+/// Maximum number of routes that an explanation lists as not matching.
 const PASSED_OVER_MAX: usize = 5;
 
 /// Client address in explanations, reserved for documentation (RFC 5737).
@@ -37,9 +37,9 @@ pub struct Explanation {
     pub dropped: Vec<String>,
     /// What the gateway does with the request.
     pub outcome: Outcome,
-    /// Routes that do not match, with reasons; closest first. At most five.
+    /// Routes that do not match, with reasons; routes closest to a match first. At most five.
     pub passed_over: Vec<PassedOver>,
-    /// How many more routes with the same host or path do not match, beyond those in `passed_over`.
+    /// The number of routes with the same host or path that do not match and are not in `passed_over`.
     pub passed_over_more: usize,
 }
 
@@ -74,8 +74,8 @@ pub enum Outcome {
 }
 
 /// Explains how the gateway handles the request headers in `request` with this `table`, at a listener of this `scope`.
-/// Returns `None` if the headers are incomplete. If the route has weighted backends, shows the one that gets a worker's
-/// first request. The client address is 192.0.2.1. Each call generates new request and trace IDs.
+/// Returns `None` if the headers are incomplete. If the route has weighted backends, shows the backend that gets a
+/// worker's first request. The client address is 192.0.2.1. Each call generates new request and trace IDs.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (ids, observed) = (IdSource::default(), Observed::default());

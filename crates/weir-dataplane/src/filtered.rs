@@ -44,8 +44,8 @@ pub(crate) struct Filtered {
     pub(crate) coding: Option<Coding>,
 }
 
-/// Applies the filters at `position` to request headers. Returns a plan, with the request headers for the upstream in
-/// `out`; or a response of the route itself, with the beginning of its headers in `out`.
+/// Applies the filters at `position` to request headers. Returns a plan, or a response of the route itself. `out` then
+/// contains the request headers for the upstream, or the beginning of the response headers.
 pub(crate) fn plan_filtered(
     request: &Matched<'_>,
     position: u32,
@@ -156,7 +156,7 @@ impl Filtered {
     ) -> bool {
         let filters = self.filters(snapshot);
         let changes = filters.route.response_headers.as_deref();
-        // Browsers reject duplicate CORS fields, so those of the policy replace the upstream's.
+        // Browsers reject duplicate CORS fields, so the fields of the policy replace the fields of the upstream.
         let is_of_policy = |name: &str| filters.cors.is_some() && is_of_cors(name);
         let keeps =
             |name: &str| changes.is_none_or(|c| c.keeps(name)) && !is_of_policy(name) && encoded.keeps(name);

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use weir_io::{WorkerOptions, spawn_worker};
 
-/// A thread that starts with the first table that needs it. Drop ends it.
+/// A background thread. It starts with the first table that requires it. Drop ends the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Follower(Mutex<Option<UnboundedSender<()>>>);
 
 impl Follower {
-    /// Starts the thread unless it runs. The channel that `main` gets receives a message after each change of the
+    /// Starts the thread unless it runs. `main` gets a channel, which receives a message after each change of the
     /// table.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Follower {
     /// Notifies the thread, if it runs, of a changed table.
     pub(crate) fn look(&self) {
         if let Some(looks) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // If the thread has ended, nothing else can do its work.
+            // Fails only if the thread has ended. Then no other thread does its work.
             let _ = looks.send(());
         }
     }

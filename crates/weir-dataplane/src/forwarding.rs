@@ -60,7 +60,7 @@ pub(crate) struct IdSource {
 pub(crate) struct Marks {
     /// The added fields.
     fields: Vec<(&'static str, String)>,
-    /// Returns whether a client's field with this name is an unverified claim that is dropped.
+    /// Whether to drop a client's field with this name, because it is an unverified claim.
     drops_claim: fn(&str) -> bool,
     traced: Option<Traced>,
     /// The client's address as a trusted proxy reports it. Without such a report, the address of the peer.
@@ -110,7 +110,7 @@ impl Marks {
             || self.traced.as_ref().is_some_and(|traced| traced.replaces(name))
     }
 
-    /// Appends the added fields whose names are kept.
+    /// Appends the added fields whose names `keeps` accepts.
     pub(crate) fn append(&self, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
         for (name, value) in self.fields.iter().filter(|(name, _)| keeps(name)) {
             append_field(out, name, value.as_bytes());
@@ -153,8 +153,8 @@ pub(crate) fn forwarded_client(forwarding: &Forwarding, fields: &[Field<'_>]) ->
     trusted_elements(forwarding, fields).client()
 }
 
-/// Adds the fields that report the client to upstreams. Returns the client's address as a trusted proxy reports it.
-/// `None` if no trusted proxy reports an address; then the peer counts as the client.
+/// Adds the header fields from which upstreams read the client's address. Returns the address that a trusted proxy
+/// reports. `None` if no trusted proxy reports an address; then the peer counts as the client.
 fn append_client_fields(
     forwarding: &Forwarding,
     head: &RequestHead<'_>,
@@ -225,7 +225,7 @@ fn passed_id(head: &RequestHead<'_>) -> Option<String> {
     is_name.then(|| value.to_owned())
 }
 
-/// The value of the only field called `name`; `None` if there are several, which are ambiguous.
+/// The value of the field called `name`. `None` if the request has no such field, or several, which are ambiguous.
 pub(crate) fn only_value<'h>(head: &RequestHead<'h>, name: &str) -> Option<&'h [u8]> {
     let mut fields = head.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
     let (Some(field), None) = (fields.next(), fields.next()) else { return None };
@@ -238,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// The client's address and the fields added to a request with `fields`.
+    /// Returns the client's address and the added fields, for a request with the header fields `fields`.
     fn marks(forwarding: &Forwarding, peer: &str, fields: &str) -> (String, Vec<String>) {
         let text = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

@@ -31,10 +31,10 @@ const FILES_RESERVED: u64 = 4_096;
 /// are accepted.
 const SOCKETS_LAST: Duration = Duration::from_secs(5);
 
-/// How long the gateway waits before it tries again to listen on an address that a removed listener still occupies.
+/// Pause between two attempts to listen on an address that a removed listener still occupies.
 const LISTEN_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a thread sleeps between two attempts to lock the running workers while another thread holds the lock.
+/// Pause between two attempts to lock the running workers while another thread holds the lock.
 const LOCK_EVERY: Duration = Duration::from_millis(2);
 
 /// Why a gateway can't start, or a configuration can't take effect.
@@ -76,7 +76,10 @@ pub fn listen_remedy(address: SocketAddr, error: &io::Error) -> String {
             "; ports below 1024 require CAP_NET_BIND_SERVICE or a lower net.ipv4.ip_unprivileged_port_start"
                 .to_owned()
         }
-        io::ErrorKind::AddrNotAvailable => "; no network interface of this host has this address".to_owned(),
+        io::ErrorKind::AddrNotAvailable => {
+            "; no network interface has this address (run `ip address` to see the addresses of this host)"
+                .to_owned()
+        }
         _ => String::new(),
     }
 }
@@ -298,7 +301,7 @@ impl Gateway {
         }
     }
 
-    /// Whether all workers run, unless the gateway drains. A worker that has ended is not restarted.
+    /// Whether all workers run, or the gateway drains. A worker that has ended is not restarted.
     pub fn is_healthy(&self) -> bool {
         self.phase() != Phase::Serving || self.running().crew.is_complete()
     }
@@ -330,7 +333,8 @@ impl Gateway {
         self.end(Phase::HandedOver, Duration::ZERO, taken);
     }
 
-    /// Waits until all workers have ended, which they do only when drained. Returns false if one of them panicked.
+    /// Waits until all workers have ended. They end only after a drain, or if they panic. Returns false if one of them
+    /// panicked.
     pub fn join(&self) -> bool {
         let threads = self.running().crew.take_threads();
         // Join every thread, even if one of them panicked.

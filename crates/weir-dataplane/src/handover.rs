@@ -85,7 +85,7 @@ pub struct Successor {
     pub process: Option<i32>,
 }
 
-/// A connection that carries lines, some with a descriptor.
+/// A connection between the two processes. It carries lines, some with a file descriptor.
 #[derive(Debug)]
 struct Line {
     stream: UnixStream,
@@ -114,8 +114,8 @@ impl Predecessor {
         Ok(Some(predecessor))
     }
 
-    /// Reports that this process serves, and which listeners it has taken. Returns once the other process no longer
-    /// accepts.
+    /// Reports to the other process that this process serves clients, and which listeners it has taken. Returns once
+    /// the other process no longer accepts clients.
     ///
     /// # Errors
     /// If the other process disconnects or does not respond. It is then unknown whether the other process still accepts
@@ -192,11 +192,11 @@ impl Successors {
 }
 
 impl Successor {
-    /// Hands over copies of the sockets and waits until the other process serves. Returns the listeners that it has
-    /// taken.
+    /// Hands over copies of the sockets and waits until the other process serves clients. Returns the listeners that
+    /// the other process has taken.
     ///
     /// # Errors
-    /// If the other process disconnects or times out before it serves; then it has taken nothing.
+    /// If the other process disconnects or times out before it serves clients. It has then taken no listener.
     pub fn offer(
         &mut self,
         sockets: &[Passed],
@@ -221,7 +221,8 @@ impl Successor {
         }
     }
 
-    /// Reports that this process no longer accepts. The other process serves even if this message is lost.
+    /// Reports that this process no longer accepts clients. If this message is lost, the other process serves clients
+    /// anyway.
     pub fn conclude(mut self) {
         let _ = self.line.say("over");
     }
@@ -252,7 +253,9 @@ impl Line {
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             if self.bytes.len() > LINE_BYTES_MAX {
-                return Err(HandoverError::Foreign("the message is too long".to_owned()));
+                return Err(HandoverError::Foreign(
+                    "the other process sent a message that is too long".to_owned(),
+                ));
             }
             let mut descriptors = Vec::new();
             match receive_descriptors(&self.stream, &mut self.bytes, &mut descriptors) {

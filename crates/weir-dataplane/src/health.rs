@@ -1,7 +1,7 @@
 //! Health checks of endpoints, on a separate thread. Workers only see which endpoints are healthy.
 //!
-//! Each endpoint of a backend with checks has a task. A new table stops the tasks that it no longer needs and starts
-//! the missing ones. The other tasks continue.
+//! Each endpoint of a backend with checks has a task. When a new table takes effect, tasks that it does not need stop,
+//! and missing ones start. The other tasks continue.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -28,11 +28,10 @@ use crate::proxy_header::append_header;
 use crate::upstream_socket::Socket;
 use crate::worker::Shared;
 
-/// Checks in progress at one time; more wait.
+/// Maximum number of checks in progress at one time; further checks wait.
 const CHECKS_MAX: usize = 64;
 
-/// Each interval is longer or shorter by a random amount of at most this share, so that checks of many endpoints do not
-/// start together.
+/// Each interval varies randomly by at most this share, so that checks of many endpoints do not start together.
 const JITTER: f64 = 0.1;
 
 /// Texts of system and TLS errors are cut after this many characters.
@@ -138,7 +137,7 @@ fn renew(mut former: ByEndpoint, table: &Table, shared: &Shared, places: &Rc<Sem
     }
     for gone in former.into_values() {
         gone.task.abort();
-        // Without checks, no later result would clear the failing state.
+        // The endpoint is no longer checked, so no later result would clear its failing state.
         gone.endpoint.set_failing(false, mono_ns());
     }
     checked

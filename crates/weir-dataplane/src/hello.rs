@@ -1,6 +1,6 @@
 //! Parses the ClientHello of a TLS client, up to the server name (SNI).
 //!
-//! Only the message's form is checked. Versions and unknown extensions are for the TLS server behind the gateway.
+//! Only the message's form is checked. The TLS server behind the gateway checks versions and unknown extensions.
 
 /// The longest ClientHello that is read, including record headers.
 pub(crate) const HELLO_BYTES_MAX: usize = 16 * 1024;
@@ -14,7 +14,7 @@ const SERVER_NAME: u16 = 0;
 /// The only name type in a `server_name` extension.
 const HOST_NAME: u8 = 0;
 
-/// The bytes that a client has sent so far.
+/// The result of [`read_hello`] for the bytes that a client has sent so far.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Hello {
     /// The start of a ClientHello.
@@ -23,7 +23,7 @@ pub(crate) enum Hello {
     Whole(Option<String>),
     /// Malformed, too long, or another TLS message.
     Malformed,
-    /// Not TLS, by the first byte.
+    /// Not TLS: the first byte is not the record type of a handshake.
     Foreign,
 }
 
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(read_hello(&endless), Hello::Malformed);
     }
 
-    /// Whichever byte changes, the parser returns.
+    /// A changed byte at any position causes no panic.
     #[test]
     fn changed_bytes_do_not_cause_a_panic() {
         let good = hello("a.test", Some(64));

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, oneshot};
 pub(crate) struct IdleClients {
     turns: RefCell<BTreeMap<u64, oneshot::Sender<()>>>,
     next: Cell<u64>,
-    /// Notifies that another client is idle.
+    /// Signals that another client has become idle.
     fell: Notify,
 }
 
@@ -27,14 +27,14 @@ struct IdleGuard<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleRead<T> {
     Read(T),
-    /// The read completed just as the client was selected to be closed. It gets its response, then it is closed.
+    /// The read completed just as the client was selected to be closed. The client is closed after its response.
     LastRead(T),
     /// Close the client.
     Close,
 }
 
 impl IdleClients {
-    /// Waits for `read` and returns its result. Meanwhile the client counts as idle, and may be closed in favour of
+    /// Waits for `read` and returns its result. Meanwhile the client counts as idle, and may be closed to make room for
     /// another client.
     pub(crate) async fn until<T>(&self, read: impl Future<Output = T>) -> IdleRead<T> {
         let (turn, (sender, goes)) = (self.next.get(), oneshot::channel());
@@ -59,7 +59,7 @@ impl IdleClients {
         first.is_some_and(|(_, sender)| sender.send(()).is_ok())
     }
 
-    /// Closes an idle client. If no client is idle, waits for one.
+    /// Closes an idle client. If no client is idle, waits until one becomes idle.
     pub(crate) async fn end_one(&self) {
         while !self.end_longest() {
             self.fell.notified().await;

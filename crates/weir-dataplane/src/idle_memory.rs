@@ -1,9 +1,9 @@
 //! Returns unused memory to the system.
 //!
-//! The allocator keeps memory of closed connections in the arena of their worker. A small live block at the end of the
-//! arena is enough to hold all of it: after a flood of 5,000 clients, 160 MiB stayed resident. Returning memory locks
-//! all arenas for some milliseconds, and reuse costs a page fault per page. So memory is returned only if several
-//! samples in a row find much of it free (docs/decisions/0022-memory-after-a-flood.md).
+//! The allocator keeps memory of closed connections in the arena of their worker. A small live block at the end of an
+//! arena keeps the whole arena resident: after a flood of 5,000 clients, 160 MiB stayed resident. Returning memory
+//! locks all arenas for some milliseconds, and each returned page costs a page fault when it is used again. So memory
+//! is returned only if several samples in a row find much free memory (docs/decisions/0022-memory-after-a-flood.md).
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,13 @@ use weir_io::{allocated_bytes, trim_memory};
 
 use crate::memory::MemoryFiles;
 
-/// The time between two samples.
+/// The time between two samples of unused memory.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Samples in a row with enough free memory before it is returned.
+/// Memory is returned after this many samples in a row with enough free memory.
 const LOOKS: usize = 3;
 
-/// Less free memory than this is not returned, because it would not justify the locks.
+/// Minimum amount of free memory to return. For less, the gain would not justify locking the allocator.
 const WORTH_BYTES: u64 = 16 << 20;
 
 /// Free memory as seen by earlier samples.
@@ -31,9 +31,9 @@ pub(crate) struct IdleMemory {
 struct Seen {
     /// Resident anonymous memory at the first sample, or after the last return. Only memory above this can be returned.
     base_bytes: Option<u64>,
-    /// Free memory that the last return left, because partly used pages stay.
+    /// Free memory that remained after the last return, because partly used pages can't be returned.
     stays_bytes: u64,
-    /// Samples in a row that found more free memory than `stays_bytes`.
+    /// Samples in a row that found at least [`WORTH_BYTES`] more free memory than `stays_bytes`.
     in_a_row: usize,
 }
 
@@ -59,8 +59,8 @@ impl IdleMemory {
 }
 
 impl Seen {
-    /// Records the resident anonymous memory. Returns whether enough of it has been free for long enough. The allocator
-    /// is queried only if there may be something to return.
+    /// Records the resident anonymous memory. Returns true if enough of it has been free for long enough. Queries the
+    /// allocator only if the resident memory has grown enough since the first sample or the last return.
     fn is_idle(&mut self, anonymous_bytes: u64, allocated_bytes: impl FnOnce() -> Option<u64>) -> bool {
         let base_bytes = *self.base_bytes.get_or_insert(anonymous_bytes);
         let free_bytes = match anonymous_bytes >= base_bytes + WORTH_BYTES {
@@ -71,7 +71,7 @@ impl Seen {
         self.in_a_row >= LOOKS
     }
 
-    /// Records the state after a return.
+    /// Records the state after memory was returned.
     fn returned(&mut self, anonymous_bytes: u64, allocated_bytes: Option<u64>) {
         let stays_bytes = allocated_bytes.map_or(0, |allocated| anonymous_bytes.saturating_sub(allocated));
         *self = Seen { base_bytes: Some(anonymous_bytes), stays_bytes, in_a_row: 0 };
@@ -84,7 +84,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Checks which of the samples (anonymous and allocated memory, in MiB) report idle memory.
+    /// Feeds samples to `seen`: anonymous and allocated memory in MiB, and whether idle memory is expected.
     fn check(seen: &mut Seen, looks: &[(u64, u64, bool)]) {
         for (index, &(anonymous, allocated, expected)) in looks.iter().enumerate() {
             let is_idle = seen.is_idle(anonymous * MIB, || Some(allocated * MIB));
@@ -118,7 +118,7 @@ mod tests {
     fn a_return_without_effect_is_not_repeated() {
         let mut seen = Seen::default();
         check(&mut seen, &[(10, 8, false), (170, 12, false), (170, 12, false), (170, 12, true)]);
-        // Partly used pages stay.
+        // Partly used pages could not be returned, so 100 MiB stay resident.
         seen.returned(100 * MIB, Some(12 * MIB));
         check(&mut seen, &[(100, 12, false); 5]);
         check(&mut seen, &[(117, 17, false); 5]);

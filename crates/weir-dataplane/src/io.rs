@@ -14,18 +14,18 @@ use crate::upstream_socket::Socket;
 use crate::wheel::Timer;
 use crate::worker::Worker;
 
-/// How often the first bytes of a client are parsed before they are complete. Real clients send them in one or two
-/// pieces. Without this limit, a client that sends single bytes would have them parsed again for each byte.
+/// A client's incomplete first bytes are parsed at most this many times. Real clients send them in one or two pieces.
+/// Without this limit, a client that sends single bytes would cause one parse per byte.
 const LOOKS_MAX: usize = 64;
 
 /// The result of looking at the first bytes of a client.
 #[derive(Debug)]
 pub(crate) enum Look<T> {
-    /// The bytes were complete, and parsed to this.
+    /// The value parsed from the complete bytes.
     Made(T),
     /// The client closed before its bytes were complete.
     Ended,
-    /// The bytes were still incomplete after [`LOOKS_MAX`] looks.
+    /// The bytes were still incomplete after [`LOOKS_MAX`] parses.
     Endless,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum IoFault {
 }
 
 /// I/O for one connection's task. Every operation restarts the deadline, so the deadline limits the time without
-/// progress. Readers and writers are generic types, so that TLS costs plain sockets nothing.
+/// progress. Readers and writers are generic types, so that TLS adds no cost to plain sockets.
 #[derive(Clone, Copy)]
 pub(crate) struct Io<'a> {
     pub(crate) worker: &'a Worker,
@@ -92,7 +92,8 @@ impl Io<'_> {
         .await
     }
 
-    /// Applies `of` to at most `most` received bytes, and leaves them in the socket. `None` at the end of the stream.
+    /// Applies `of` to the first received bytes, up to `most`, and leaves them in the socket. `None` at the end of the
+    /// stream.
     pub(crate) async fn peek<T>(
         self,
         from: &TcpStream,
@@ -117,7 +118,7 @@ impl Io<'_> {
         .await
     }
 
-    /// Applies `of` to at most `most` received bytes until it returns a value, or until the request header timeout
+    /// Applies `of` to the first received bytes, up to `most`, until `of` returns a value or the request header timeout
     /// passes. All bytes stay in the socket.
     pub(crate) async fn look<T>(
         self,
@@ -130,8 +131,8 @@ impl Io<'_> {
             match self.peek(from, most, &of).await? {
                 Some(Some(made)) => return Ok(Look::Made(made)),
                 None => return Ok(Look::Ended),
-                // The bytes stay in the socket. This call clears its readiness; otherwise the next peek would return
-                // the same bytes at once.
+                // The bytes stay in the socket. This call clears the socket's readiness; otherwise the next peek would
+                // return the same bytes at once.
                 Some(None) => {
                     let _ =
                         from.try_io(Interest::READABLE, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
@@ -174,10 +175,10 @@ impl Io<'_> {
         .await
     }
 
-    /// Yields to other tasks after a piece that filled a buffer, because more is likely to follow. The buffer is
-    /// released meanwhile, so that all tasks share the few buffers in the processor's cache. The next read uses a long
-    /// buffer if that costs no more memory. It would cost more if the piece is copied, and over TLS, which buffers all
-    /// encrypted bytes.
+    /// Yields to other tasks if the piece filled its buffer, because more data is likely to follow. Releases the buffer
+    /// meanwhile: tasks then share few buffers, which stay in the processor's cache. The next read uses a long buffer
+    /// if the piece was not copied and there is no TLS. TLS buffers all encrypted bytes, so a long buffer would cost
+    /// more memory there.
     #[inline]
     pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {

@@ -20,8 +20,8 @@ use crate::cause::Cause;
 use crate::io::Io;
 use crate::listener::Listening;
 
-/// While a request is served, at most this many bytes of further requests are read ahead. A disconnect that follows
-/// more bytes is not detected.
+/// While a request is served, at most this many bytes of the client's next requests are read. If the client sends more,
+/// its disconnect is not detected.
 const AHEAD_BYTES_MAX: usize = 4 << 10;
 
 /// The reading side of a client whose request has been read completely.
@@ -31,7 +31,7 @@ pub(crate) struct ClientSide<'a, R> {
     pub(crate) reader: &'a mut R,
     /// The buffer for bytes that the client sends ahead.
     pub(crate) inbound: &'a mut Buffer,
-    /// The client has closed its side, and still gets a response.
+    /// Whether the client has closed its sending side. It still gets a response.
     pub(crate) is_half_closed: &'a mut bool,
 }
 
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> ClientSide<'_, R> {
     }
 }
 
-/// Whether the client has closed its side, rather than reset the connection. Over TLS it may omit `close_notify`.
+/// Whether the client closed its sending side without a reset. Over TLS, a missing `close_notify` is accepted.
 fn is_in_order(ended: &io::Result<()>) -> bool {
     match ended {
         Ok(()) => true,

@@ -4,7 +4,7 @@ use weir_config::Keepalive;
 
 use crate::wheel::{NEVER, ticks};
 
-/// The largest part by which a connection's limits are randomly reduced.
+/// A connection's limits are randomly reduced by at most this share.
 const JITTER: f64 = 0.1;
 
 /// The requests and the time that a connection has left.
@@ -16,10 +16,10 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// A connection for one request.
+    /// The limits of a connection that serves only one request.
     pub(crate) const ONE: Life = Life { requests: 1, until: NEVER };
 
-    /// A connection that begins now.
+    /// The limits of a connection that opens now.
     pub(crate) fn begin(keepalive: &Keepalive, now: u32) -> Life {
         let some_less = |most: u32| (f64::from(most) * (1.0 - JITTER * fastrand::f64())).ceil() as u32;
         Life {

@@ -35,7 +35,7 @@ use crate::worker::{LAST_REQUEST_TICKS, Worker};
 /// At most this many rejected clients receive an error response at one time. Others are closed without a response.
 const REJECTING_MAX: usize = 32;
 
-/// A listener as one worker serves it.
+/// One worker's state of a listener.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub(crate) id: u64,
@@ -135,8 +135,8 @@ impl Listening {
         !self.sockets.borrow().is_empty() || self.target.is_open()
     }
 
-    /// A slot at the worker that should serve the next client. `None` if this worker serves the client itself. While
-    /// this worker or the listener ends, it always does.
+    /// Reserves a slot at another worker if that worker should serve the next client. `None` if this worker serves the
+    /// client itself. Always `None` while this worker or the listener is closing.
     fn handoff(&self, worker: &Worker) -> Option<Handoff> {
         if worker.is_ending() || self.is_retired() {
             None
@@ -262,7 +262,7 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
         }
     }
     worker.wheel.forget(&timer);
-    // The poll may not have reported queued clients yet, so accept them without it.
+    // The poll may not have reported all queued clients yet, so accept them without the poll.
     if let Ok(socket) = socket.into_std() {
         while let Ok((stream, peer)) = socket.accept() {
             let nonblocking = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
@@ -273,7 +273,8 @@ async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListen
     }
 }
 
-/// Admits a client here, or hands it to the worker with the fewest clients if this worker would exceed its share.
+/// Admits a client at this worker. If the worker would then have too many clients compared with the others, hands the
+/// client to the worker with the fewest clients.
 fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, SocketAddr)) {
     let Some(handoff) = listening.handoff(worker) else {
         return admit(worker, listening, worker.host.seat(), client);
@@ -288,7 +289,7 @@ fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, S
 
 /// Admits a client that another worker has accepted.
 pub(crate) fn take_in(worker: &Rc<Worker>, handed: Handed) {
-    // The listener stays open while clients are on their way to it.
+    // The listener stays open while clients are in transit to it.
     let Some(listening) = worker.listening(handed.listening) else { return };
     // This fails only if the kernel has no memory to watch one more socket.
     if let Ok(stream) = TcpStream::from_std(handed.stream) {
@@ -322,8 +323,8 @@ fn admit(
     }
 }
 
-/// Waits until an idle connection that was asked to close has made room, then admits the client. Rejects the client if
-/// that connection stays open because a request has just arrived on it.
+/// Waits for the selected idle connection to close, then admits the client. Rejects the client if that connection stays
+/// open because a request has just arrived on it.
 async fn admit_behind(
     worker: Rc<Worker>,
     listening: Rc<Listening>,
@@ -378,8 +379,8 @@ pub(crate) fn reject(
     }
 }
 
-/// Counts a new connection toward `limits.connections` and, if its client address is known and limited, toward that
-/// address. The error is the limit that is reached.
+/// Counts a new connection toward `limits.connections`. If the client address is known and limited, also counts it
+/// toward the limit of that address. The error names the limit that is reached.
 fn place(worker: &Worker, listening: &Listening, peer: SocketAddr) -> Result<Option<AddressSeat>, Cause> {
     let table = &worker.snapshot().table;
     let of_address = match listening.wants_header(table) {
@@ -399,7 +400,7 @@ mod tests {
     use crate::spread::Host;
     use crate::worker::Shared;
 
-    /// If a client counted only once its task runs, the worker could drain and end before serving it.
+    /// A client must count before its task runs. Otherwise the worker could drain and end before serving it.
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

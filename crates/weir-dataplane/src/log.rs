@@ -37,7 +37,7 @@ pub enum LogLevel {
     Off = 0,
     /// Failed requests.
     Error = 1,
-    /// Failed requests, and the share of all requests that the configuration selects.
+    /// Failed requests, and the configured share of all requests.
     #[default]
     Info = 2,
     /// All requests.
@@ -79,8 +79,8 @@ impl AccessLogStats {
     pub(crate) fn append(&self, text: &mut Exposition) {
         text.family("weir_access_log_lines_total", "counter", "Access log lines written.");
         text.sample("weir_access_log_lines_total", &[], self.lines);
-        let help = "Access log lines lost: queue if the queue of the worker was full, write if the system did not \
-                    accept them.";
+        let help = "Access log lines lost, by reason: queue (the queue of the worker was full) or write (the system \
+        did not accept the lines).";
         text.family("weir_access_log_dropped_total", "counter", help);
         for (reason, count) in [("queue", self.dropped), ("write", self.failed)] {
             text.sample("weir_access_log_dropped_total", &[("reason", reason)], count);
@@ -122,8 +122,8 @@ pub(crate) struct WorkerLog {
 }
 
 impl WorkerLog {
-    /// Appends the line of a request if the level requires it: for failed requests, and at level `info` also for the
-    /// share `sample` of all requests.
+    /// Appends the line of a request if the level selects it. Level `info` selects failed requests, and the share
+    /// `sample` of all requests.
     pub(crate) fn write(
         &self,
         sample: f64,
@@ -163,14 +163,14 @@ impl WorkerLog {
         let bytes = self.block.take();
         let queued = self.queued.fetch_add(bytes.len(), Ordering::Relaxed) + bytes.len();
         let block = Block { lines, queued: Arc::clone(&self.queued), bytes };
-        // A block that is not sent subtracts its bytes from the queue when it is dropped.
+        // An unsent block is dropped, which subtracts its bytes from `queued`.
         if queued > QUEUE_BYTES_MAX || self.sender.send(Message::Write(block)).is_err() {
             counters.log_lines_dropped.add(lines);
         }
     }
 }
 
-/// Lines on their way to the writer. Dropping them frees their share of the queue.
+/// Lines queued for the writer. Dropping them frees their share of the queue.
 #[derive(Debug)]
 struct Block {
     bytes: Vec<u8>,
@@ -189,7 +189,7 @@ enum Message {
     Write(Block),
     /// Later lines go to this file.
     Open(File),
-    /// The sender is dropped once all earlier lines are written.
+    /// Write all earlier lines, then drop the sender.
     Flush(Sender<()>),
     End,
 }
@@ -200,7 +200,7 @@ pub(crate) struct LogWriter {
     sender: Sender<Message>,
     /// `None` once the thread runs.
     receiver: Mutex<Option<Receiver<Message>>>,
-    /// The sender of this channel is dropped when the thread ends.
+    /// Disconnected once the thread ends, because the thread holds the sender.
     running: Mutex<Option<Receiver<()>>>,
     pub(crate) level: Arc<AtomicLevel>,
     written: Arc<Written>,
@@ -308,7 +308,7 @@ fn open_file(path: &str) -> io::Result<File> {
         Some(Errno::NXIO) if is_pipe(path) => io::Error::new(error.kind(), "no process reads from this pipe"),
         _ => error,
     })?;
-    // Only opening must not block. The writing thread may block.
+    // Opening must not block. Writing may block, because it has its own thread.
     fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
     Ok(file)
 }

@@ -1,6 +1,6 @@
 //! One line of the access log.
 //!
-//! Client data is escaped, so that it can end neither the line nor the quotation around a value.
+//! Client data is escaped, so that it can't end the line or a quoted value.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -49,8 +49,7 @@ impl HeadValues {
     }
 }
 
-/// The request headers for the log. They are complete if they are valid. Of rejected headers, they are the readable
-/// parts.
+/// The request headers for the log: all of them if they are valid, otherwise the readable parts.
 #[derive(Default)]
 pub(crate) struct LoggedHead<'h> {
     method: Option<&'h str>,
@@ -102,8 +101,8 @@ impl<'h> LoggedHead<'h> {
         Some(line).filter(|line| !line.is_empty())
     }
 
-    /// The value of the field called `name`; a `-` in `name` also matches `_`. As in nginx, several lines with one name
-    /// are joined, and a field that the gateway drops has no value.
+    /// The value of the field called `name`; a `-` in `name` also matches `_`. Several lines with the same name are
+    /// joined, and a field that the gateway drops has no value, as in nginx.
     fn field(&self, name: &str) -> Option<Cow<'h, [u8]>> {
         let lines = self.fields.iter().filter(|field| self.is_named(field.name, name));
         let mut values = lines.map(|field| field.value);

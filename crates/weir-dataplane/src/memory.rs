@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::MemoryBound;
 
-/// Limits from here on mean "no limit": cgroup v1 reports it as a very large number.
+/// A limit of at least this value means "no limit": cgroup v1 then reports a very large number.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// Memory in use, and its limit.
@@ -25,7 +25,7 @@ pub(crate) struct MemoryFiles {
 struct GroupFiles {
     limit: &'static str,
     used: &'static str,
-    /// The key for inactive pages of files, which the kernel frees before it runs out of memory.
+    /// The key for inactive file pages, which the kernel frees before it runs out of memory.
     cache: &'static str,
 }
 
@@ -78,7 +78,7 @@ impl MemoryFiles {
         Some(self.resident_and_shared_pages()?.0 * self.page_bytes)
     }
 
-    /// Resident memory without pages of files and shared memory.
+    /// Resident memory, without file pages and shared memory.
     pub(crate) fn anonymous_bytes(&self) -> Option<u64> {
         let (resident, shared) = self.resident_and_shared_pages()?;
         Some(resident.saturating_sub(shared) * self.page_bytes)
@@ -105,8 +105,8 @@ impl MemoryFiles {
             for folder in folders {
                 let top = self.root.join(folder);
                 let own = top.join(path.trim_start_matches('/'));
-                // In a container, the path may be that of the host, and its folders are missing here. They are skipped,
-                // up to the top folder, which is then the container's own cgroup.
+                // In a container, this may be the path on the host. Its folders do not exist here, so they are skipped.
+                // The top folder is then the container's own cgroup.
                 let up = own.ancestors().take_while(|folder| folder.starts_with(&top));
                 groups.extend(up.filter_map(|folder| files.read(folder)));
             }
@@ -145,7 +145,8 @@ mod tests {
         ("proc/meminfo", "MemTotal:    4000 kB\nMemFree: 1 kB\n"),
     ];
 
-    /// Checks what `MemoryFiles` reads from these files, with a bound of half of the limit and with a fixed bound.
+    /// Checks the memory that `MemoryFiles` reads from these files: once with half of the limit as the bound, once with
+    /// a fixed bound.
     fn check(files: &[(&str, &str)], used_bytes: u64, limit_bytes: u64) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in HOST.iter().chain(files) {

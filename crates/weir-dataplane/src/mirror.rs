@@ -46,7 +46,7 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// Starts the copy of a planned request for the backend at this position.
+    /// Starts the copy of a planned request. `backend` is the position of the copy's backend in the table.
     pub(crate) fn begin(
         backend: usize,
         plan: &Plan,
@@ -139,7 +139,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<bool, Cause> {
     let written = io.write_all(upstream.0, copy, &mut 0, snapshot.ticks.write).await;
     written.map_err(|_| Cause::UpstreamClosed)?;
-    // The whole response gets the time limit of response headers, because no client waits for it.
+    // The time limit for response headers covers the whole response, because no client waits for it.
     io.timer.arm(&io.worker.wheel, snapshot.ticks.response);
     let head = final_head(io, snapshot, &mut upstream, response_to).await?;
     let is_whole = throw_away(io, &mut upstream, head.framing).await?;

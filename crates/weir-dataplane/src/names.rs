@@ -48,7 +48,7 @@ pub(crate) struct NameLookups {
     files: SystemFiles,
 }
 
-/// What lookup tasks use of the gateway.
+/// The parts of the gateway that lookup tasks use.
 struct Subject {
     shared: Arc<Shared>,
     checks: Arc<HealthChecks>,
@@ -72,12 +72,12 @@ impl Names {
         addresses.get(host).cloned().unwrap_or_default()
     }
 
-    /// Grows with every change of an address.
+    /// The version of the addresses. It grows with every change of an address.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// The number of lookups, and of failed ones among them.
+    /// The number of lookups, and how many of them failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.lookups.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }

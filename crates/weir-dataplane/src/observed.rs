@@ -53,7 +53,7 @@ pub(crate) struct Observed {
 }
 
 impl Observed {
-    /// For requests of a connection with this TLS version. `None` means plain text.
+    /// An empty record for the requests of a connection with this TLS version. `None` means plain text.
     pub(crate) fn over(tls: Option<ProtocolVersion>) -> Observed {
         Observed { tls, ..Observed::default() }
     }
@@ -99,7 +99,7 @@ impl Observed {
         passed
     }
 
-    /// Consumes the body bytes in `inbound` if they pass unchanged and are not the end of the body, and counts them.
+    /// Consumes and counts the body bytes in `inbound`, if they pass unchanged and are not the end of the body.
     #[inline]
     pub(crate) fn pass_in_place(&self, body: &mut BodyPump, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let before = inbound.data().len();
@@ -148,7 +148,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
     }
 
     /// Records the readable parts of rejected headers. Records the client address only if all header fields were read:
-    /// trusted proxies append their fields last, so a missing field may be theirs.
+    /// trusted proxies append their fields last, so an unread field may come from one of them.
     #[cold]
     fn observe_refused(&self, snapshot: &Snapshot, line: &LogLine) {
         let mut slots = FieldSlots::new();

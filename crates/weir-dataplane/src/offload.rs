@@ -29,7 +29,7 @@ pub(crate) struct Offload(OnceLock<SyncSender<Work>>);
 pub(crate) struct Overflow;
 
 impl Offload {
-    /// Starts the threads unless they run. They may run on the same CPUs as the calling thread.
+    /// Starts the threads unless they already run. They may use the same CPUs as the calling thread.
     ///
     /// # Errors
     /// If a thread can't start.

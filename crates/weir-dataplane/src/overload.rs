@@ -70,7 +70,7 @@ pub(crate) struct Pressure {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryWatch(Follower);
 
-/// Overload now, and rejected requests.
+/// The current overload state, and the numbers of rejected requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverloadStats {
     /// Whether memory use is above its limit.
@@ -88,7 +88,8 @@ pub struct OverloadStats {
 }
 
 impl MemoryWatch {
-    /// Starts the thread that watches unused memory and the memory limit of the active configuration.
+    /// Starts the thread that returns unused memory, and compares memory use with the limit of the active
+    /// configuration.
     ///
     /// # Errors
     /// If the thread can't start.
@@ -97,7 +98,7 @@ impl MemoryWatch {
         self.0.start("weir-memory", move |looks| keep(looks, shared))
     }
 
-    /// Makes the thread read the active configuration.
+    /// Makes the memory thread use the active configuration at once.
     pub(crate) fn look(&self) {
         self.0.look();
     }
@@ -283,7 +284,7 @@ impl Gate {
 
 impl OverloadStats {
     pub(crate) fn append(&self, text: &mut Exposition) {
-        let help = "1 while new requests are rejected for this reason, else 0.";
+        let help = "1 while new requests are rejected for the reason in the label, else 0.";
         text.family("weir_overloaded", "gauge", help);
         for (reason, is_on) in [("memory", self.memory), ("lag", self.late_workers > 0)] {
             text.sample("weir_overloaded", &[("reason", reason)], u8::from(is_on));
@@ -293,7 +294,7 @@ impl OverloadStats {
         for (reason, count) in [("memory", self.shed_by_memory), ("lag", self.shed_by_lag)] {
             text.sample("weir_requests_shed_total", &[("reason", reason)], count);
         }
-        let help = "Memory in use that the gateway compares with the limit, in bytes; 0 without a limit.";
+        let help = "Memory use in bytes that the gateway compares with overload.memory; 0 without a limit.";
         text.family("weir_overload_memory_used_bytes", "gauge", help);
         text.sample("weir_overload_memory_used_bytes", &[], self.memory_used_bytes);
         text.family(

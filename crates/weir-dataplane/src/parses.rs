@@ -12,12 +12,12 @@ pub(crate) struct Parses {
 }
 
 impl Parses {
-    /// After this many parses because of new lines, headers are parsed again only if their length has doubled or they
-    /// may be complete.
+    /// Up to this number of parses, each new line causes a parse. After that, headers are parsed again only if their
+    /// length has doubled or they may be complete.
     const OF_LINES_MAX: u32 = 8;
 
-    /// Whether to parse `bytes` now. The first `seen` bytes were already there at the last call. All parses of one
-    /// request's headers together read at most [`Parses::OF_LINES_MAX`] + 4 times their bytes.
+    /// Whether to parse `bytes` now. The first `seen` bytes were already there at the last call. In total, the parses
+    /// of one request's headers read at most `OF_LINES_MAX + 4` times the length of the headers.
     pub(crate) fn are_due(&mut self, bytes: &[u8], seen: usize, head_bytes_max: usize) -> bool {
         let are_due = seen == 0
             || bytes.len() >= head_bytes_max

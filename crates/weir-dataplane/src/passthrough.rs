@@ -48,7 +48,7 @@ pub(crate) async fn serve_by_name(seat: Seat, stream: TcpStream, by_name: Arc<By
     }
 }
 
-/// Counts a failed client. Without a cause, the client did not fail.
+/// Counts the client as failed with this cause. `None` means that the client did not fail.
 fn count_failed(seat: &Seat, cause: Option<Cause>) {
     if let Some(cause) = cause {
         seat.listening().counters.handshakes_failed.add(1);
@@ -79,7 +79,7 @@ async fn pass_on(seat: &Seat, stream: &TcpStream, backend: &str) -> Result<(), C
     let (checkout, ticks) = {
         let snapshot = io.worker.snapshot();
         let position = snapshot.table.backend_named(backend).ok_or(Cause::NoEndpoint)?;
-        // The bytes are encrypted, so only its address identifies a client.
+        // The bytes are encrypted, so the client can be identified only by its address.
         let affinity = Affinity::ClientAddress.with(seat.peer().ip());
         let mut context = LbContext { affinity, client: seat.addresses(), ..LbContext::any(position) };
         let mut side = ClientSide {

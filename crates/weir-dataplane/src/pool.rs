@@ -1,7 +1,8 @@
 //! Connections to upstreams, kept alive between exchanges.
 //!
 //! A kept connection stays registered with the poll. If its upstream closes it or sends unexpected data, the poll marks
-//! it readable. That is checked without a system call when the connection is taken, and once a second.
+//! it readable. The pool checks this mark without a system call: once a second, and when a request takes the
+//! connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -37,7 +38,7 @@ pub(crate) struct BackendPool {
     balancer: Balancer,
     /// The backend's limits on connections and requests.
     pub(crate) bounds: Bounds,
-    /// The time limits that the backend sets itself.
+    /// Time limits from the backend's configuration. They override the gateway's limits.
     pub(crate) ticks: OwnTicks,
     /// Whether requests in flight are counted per endpoint, for `Balance::LeastRequests`.
     is_by_requests: bool,
@@ -63,11 +64,11 @@ pub(crate) struct EndpointPool {
     pub(crate) id: u64,
     pub(crate) counters: Arc<EndpointCounters>,
     idle: RefCell<Vec<Idle>>,
-    /// Whether no table contains the endpoint any more. Then no connection to it is kept.
+    /// Whether the endpoint was removed from all tables. Then no connection to it is kept.
     is_closed: Cell<bool>,
 }
 
-/// A request in flight at an endpoint. Dropping it ends the count.
+/// Counts a request as in flight at an endpoint, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct AtEndpoint(Rc<EndpointPool>);
 
@@ -87,7 +88,7 @@ pub(crate) struct Upstream {
     counted: Counted,
 }
 
-/// Counts an open connection of an endpoint. Dropping it ends the count.
+/// Counts an open connection of an endpoint, until this is dropped.
 #[derive(Debug)]
 struct Counted(Arc<EndpointCounters>);
 
@@ -140,8 +141,8 @@ impl Upstream {
 
     /// Whether nothing was received since the connection was kept: neither data nor the end of the stream.
     fn is_quiet(&mut self) -> bool {
-        // This makes a system call only if the poll has reported an event. Unlike `poll_read_ready`, it never returns
-        // "nothing" because the task has used up its budget.
+        // This makes a system call only if the poll has reported an event. `poll_read_ready` would also return
+        // "nothing" if the task had used up its tokio budget.
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
         match &mut self.link {
             Link::Plain(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
@@ -278,7 +279,7 @@ impl BackendPool {
             && (!entry.has_names || self.members == states.members(entry))
     }
 
-    /// Whether the pool's connections use this TLS configuration: the same object, or none in both.
+    /// Whether the pool's connections use exactly this TLS configuration object, or no TLS if `tls` is `None`.
     fn has_tls(&self, tls: Option<&Arc<UpstreamTls>>) -> bool {
         self.tls.as_ref().map(Arc::as_ptr) == tls.map(Arc::as_ptr)
     }
@@ -350,8 +351,8 @@ impl BackendPool {
         permit.ok_or_else(|| self.refuse(Cause::PendingLimit))
     }
 
-    /// Returns a permit for a new connection. `None` if other requests are queued for one, because they go first. At
-    /// the limit, closes idle connections of this worker to any endpoint until a permit is free.
+    /// Returns a permit for a new connection. `None` if other requests are already queued for a permit: they go first.
+    /// At the limit, closes idle connections of this worker to any endpoint until a permit is free.
     pub(crate) fn permit(&self) -> Option<Permit> {
         if self.has_queue() && self.state.is_waited_for(Kind::Connection) {
             return None;
@@ -364,8 +365,7 @@ impl BackendPool {
         }
     }
 
-    /// Closes one idle connection per waiting request, whichever worker that request belongs to, so that each gets a
-    /// permit.
+    /// Closes one idle connection per waiting request of any worker, so that each request gets a permit.
     pub(crate) fn give_way(&self) {
         while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }

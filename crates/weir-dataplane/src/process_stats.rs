@@ -93,7 +93,7 @@ impl Kernel {
     fn parse(text: &str) -> Option<Kernel> {
         let (_, fields) = text.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-        // The first of these is field 3 of proc_pid_stat(5).
+        // The first element of `fields` is field 3 of proc_pid_stat(5).
         let number = |field: usize| fields.get(field - 3)?.parse().ok();
         Some(Kernel {
             threads: number(20)?,
@@ -109,8 +109,8 @@ fn boot_s(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
-/// The number of open descriptors. Since Linux 6.2 the size of the folder is this number. On older kernels the entries
-/// are counted, and the listing itself uses one descriptor.
+/// The number of open descriptors. Since Linux 6.2, the kernel reports it as the size of the folder. On older kernels
+/// the entries are counted, without the descriptor that the listing itself uses.
 fn open_fds(folder: &Path) -> Option<u64> {
     match std::fs::metadata(folder).ok()?.size() {
         0 => Some((std::fs::read_dir(folder).ok()?.count() as u64).saturating_sub(1)),

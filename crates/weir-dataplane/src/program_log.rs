@@ -1,6 +1,6 @@
 //! The program log, through the `log` crate. The embedding program installs a logger, or none.
 //!
-//! Workers log rare events. Only at level `debug` may they log every request. Messages that a remote side can cause go
+//! Workers log rare events. They may log every request only at level `debug`. Messages that a remote side can cause go
 //! through [`seldom!`], which limits how often one call site may log. The next line from that call site reports how
 //! many lines were suppressed.
 
@@ -48,7 +48,8 @@ impl Throttle {
         Throttle { began_ns: AtomicU64::new(0), lines: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// Whether a line of this level may be written now. If so, returns the number of lines suppressed before it.
+    /// Returns `None` if a line of this level must be suppressed now. Otherwise returns the number of lines suppressed
+    /// before it.
     pub(crate) fn pass(&self, level: Level, now_ns: u64) -> Option<LeftOut> {
         let most = if level >= Level::Debug { DEBUG_LINES_MOST } else { LINES_MOST };
         let began_ns = self.began_ns.load(Ordering::Relaxed);

@@ -55,7 +55,7 @@ async fn addresses(io: Io<'_>, stream: &TcpStream) -> Result<Option<Addresses>, 
     Ok(addresses)
 }
 
-/// Removes `len` bytes, which were only peeked at before, from the socket.
+/// Removes `len` bytes from the socket. Until now they were only peeked at.
 async fn take(stream: &TcpStream, len: usize) -> io::Result<()> {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut taken = 0;

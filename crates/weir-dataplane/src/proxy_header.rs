@@ -173,7 +173,7 @@ mod tests {
         Some(Addresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
     }
 
-    /// Checks the parsed header, and that each shorter start of it is incomplete.
+    /// Checks the parsed header, and that each shorter prefix of it is reported as incomplete.
     fn check(header: &[u8], expected: Option<Addresses>) {
         for cut in 0..header.len() {
             assert_eq!(read_header(&header[..cut]), ProxyHeader::Partial, "{header:?} {cut}");

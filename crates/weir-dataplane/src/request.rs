@@ -25,7 +25,8 @@ pub(crate) enum Incoming {
     Partial,
     /// A request to forward. The request headers for the upstream were appended.
     Request(Plan),
-    /// A request that its route answers itself. The start of the response headers was appended.
+    /// A request to which the route itself responds, without an upstream. The start of the response headers was
+    /// appended.
     Answered(Answer),
     /// A rejected request, with the length of its headers. The length is 0 if the framing is unknown.
     Refused(Refusal, usize),
@@ -68,7 +69,8 @@ pub(crate) struct Plan {
     pub(crate) filtered: Option<Box<Filtered>>,
 }
 
-/// Parses a request, routes it within the arrival's scope, and appends the request headers for the upstream to `out`.
+/// Parses a request, finds its route among those of the client's listener, and appends the request headers for the
+/// upstream to `out`.
 #[inline]
 pub(crate) fn plan(bytes: &[u8], snapshot: &Snapshot, arrival: &Arrival<'_>, out: &mut Vec<u8>) -> Incoming {
     let mut slots = FieldSlots::new();
@@ -259,7 +261,7 @@ fn append_default_host(snapshot: &Snapshot, backend: usize, out: &mut Vec<u8>) {
 fn append_fields(head: &RequestHead<'_>, keeps: impl Fn(&str) -> bool, out: &mut Vec<u8>) {
     for field in head.end_to_end() {
         let is_host = field.name.len() == 4 && field.name.eq_ignore_ascii_case("host");
-        // HTTP/1.0 has no expectations, and its clients can't parse the interim response.
+        // HTTP/1.0 does not define `Expect`, and its clients can't parse the interim response.
         let is_unsupported = head.version == Version::Http10 && field.name.eq_ignore_ascii_case("expect");
         if !is_host && !is_unsupported && keeps(field.name) {
             append_field(out, field.name, field.value);
@@ -321,8 +323,8 @@ pub(crate) fn cause_of_token(head: &RequestHead<'_>) -> Cause {
     if bearer_token(head).is_some() { Cause::UnknownToken } else { Cause::NoToken }
 }
 
-/// The bearer token of a request (RFC 6750, 2.1). `None` also with two `Authorization` fields, because they are
-/// ambiguous.
+/// The bearer token of a request (RFC 6750, 2.1). Two `Authorization` fields are ambiguous, so they also result in
+/// `None`.
 fn bearer_token<'h>(head: &RequestHead<'h>) -> Option<&'h [u8]> {
     const SCHEME: &[u8] = b"bearer ";
     let mut credentials = fields_named(head.fields, "authorization");

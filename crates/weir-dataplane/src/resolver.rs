@@ -73,7 +73,7 @@ impl SystemFiles {
         let mut resolver =
             builder.with_options(options).build().map_err(|error: NetError| self.named(&error))?;
         let mut hosts = Hosts::default();
-        // Lines before one that is not valid text still count.
+        // If a line is not valid text, the lines before it still take effect.
         let _ = hosts.read_hosts_conf(&*sources.hosts);
         resolver.set_hosts(Arc::new(hosts));
         Ok(resolver)

@@ -160,7 +160,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
         piece.in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
-        // While the client reads, either branch holds only one buffer.
+        // Both branches hold only one buffer while the client reads.
         if piece.in_place {
             buffers.put_output(std::mem::take(out));
             write(x, to, inbound.consumed(piece.bytes)).await?;
@@ -340,7 +340,8 @@ fn append_connection(head: &ResponseHead<'_>, client_keep: bool, is_old: bool, o
     }
 }
 
-/// Appends a `Connection` field if the client would otherwise assume the opposite.
+/// Appends `Connection: close` if the connection closes, or `Connection: keep-alive` if an HTTP/1.0 client can reuse
+/// it.
 #[inline]
 pub(crate) fn append_persistence(client_keep: bool, is_old: bool, out: &mut Vec<u8>) {
     if !client_keep {

@@ -37,7 +37,7 @@ fn free(tables: &Mutex<Vec<Arc<Table>>>) {
         let mut tables = tables.lock().unwrap_or_else(PoisonError::into_inner);
         let unused: Vec<Arc<Table>> = tables.extract_if(.., |t| Arc::strong_count(t) == 1).collect();
         let is_last = tables.is_empty();
-        // Freeing needs no lock.
+        // Freeing unused tables needs no lock, so release the lock first.
         std::mem::drop(tables);
         std::mem::drop(unused);
         if is_last {

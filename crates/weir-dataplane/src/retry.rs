@@ -1,9 +1,9 @@
 //! Retries.
 //!
-//! If a kept connection turns out closed before a byte of the response, the request is sent once more over a fresh
-//! connection. Metrics count this as a retry, but it needs neither `retries` nor the retry budget. All other failures
-//! are retried only as the route's `retries` allow, while the request is still held completely, and never after a part
-//! of a final response was sent to the client.
+//! If a kept connection turns out to be closed before the first byte of the response, the request is sent once more
+//! over a new connection. Metrics count this as a retry, but it needs neither `retries` nor the retry budget. All other
+//! failures are retried only as the route's `retries` allow, only while the gateway holds the complete request, and
+//! never after a part of a final response was sent to the client.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -29,7 +29,7 @@ const BACKOFF_GROWTH_MAX: u32 = 10;
 
 /// The attempts of one request.
 pub(crate) struct Tries<'s> {
-    /// Whether the send buffer holds the complete request, and does not change.
+    /// Whether the send buffer holds the complete request, and its content does not change.
     is_whole: bool,
     /// Boxed, so that exchanges without retries do not get larger.
     policy: Option<Box<Policy<'s>>>,
@@ -47,8 +47,8 @@ struct Policy<'s> {
     permit: RefCell<Option<Permit>>,
     /// Statuses of interim responses that were passed on, each with the attempt that returned it first.
     interim: RefCell<Vec<(u16, u32)>>,
-    /// The bytes so far of a request that is still arriving. `None` once they are too many, or if the request was
-    /// complete at the start.
+    /// The bytes of a request that is still arriving. `None` once they exceed the limit, or if the request was complete
+    /// at the first attempt.
     replay: RefCell<Option<Vec<u8>>>,
 }
 
@@ -167,7 +167,8 @@ impl<'s> Tries<'s> {
 }
 
 impl Policy<'_> {
-    /// Whether the backend's retry budget has room for this request. A request keeps its permit after the first retry.
+    /// Whether the backend's retry budget allows a retry of this request. A request keeps its permit after the first
+    /// retry.
     fn has_place(&self) -> bool {
         let mut permit = self.permit.borrow_mut();
         if permit.is_none() {

@@ -64,8 +64,8 @@ impl RouteLimits {
         }
     }
 
-    /// Removes the limits after a failed attempt and returns the cause to report. If a limit of the route has passed, a
-    /// timeout is reported as the timeout of that limit. `begun` is true if a part of the final response was sent.
+    /// Removes the limits after a failed attempt and returns the cause to report. If a timeout occurs after a limit of
+    /// the route has passed, the cause names that limit. `begun` is true if a part of the final response was sent.
     pub(crate) fn fail(&self, io: Io<'_>, cause: Cause, begun: bool) -> Cause {
         self.lift(io);
         let now = io.worker.wheel.now();

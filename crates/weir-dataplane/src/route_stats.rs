@@ -35,8 +35,8 @@ impl Stats {
     pub(crate) fn append_routes(&self, text: &mut Exposition) {
         const RESPONSES: &str = "weir_route_responses_total";
         let help = "Final responses to requests that match a route. The group is metrics_group of the route, or its \
-                    backend; the backend is empty if the route itself responds. The first 1000 groups and backends \
-                    with requests are counted separately, all others as other.";
+                    backend; the backend is empty if the route itself responds. The first 1000 groups and the first \
+                    1000 backends with requests are counted separately, all others together as other.";
         text.family(RESPONSES, "counter", help);
         for route in &self.routes {
             for (class, count) in route.by_status.classes() {

@@ -108,7 +108,7 @@ async fn accept(
     config: Arc<ServerConfig>,
 ) -> io::Result<TlsStream<TcpStream>> {
     if seat.io().worker.shared.offload.is_running() {
-        // Boxed, because few configurations have RSA keys. Without them, connections use no memory for this.
+        // Boxed, because few configurations have RSA keys: other connections use no memory for this future.
         Box::pin(accept_by_key(seat, stream, config)).await
     } else {
         TlsAcceptor::from(config).accept(stream).await

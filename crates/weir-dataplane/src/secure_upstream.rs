@@ -53,8 +53,7 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// Whether nothing arrived that an exchange would read: neither content nor the end of the stream. Session tickets are
-/// ignored.
+/// Whether neither content nor the end of the stream has arrived. Session tickets are ignored.
 pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     let (socket, connection) = stream.get_mut();
     loop {
@@ -70,7 +69,7 @@ pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     }
 }
 
-/// Reads without a task to wake. Unlike a read in a task, it never returns "nothing" because a budget is used up.
+/// Reads without a task to wake. A read in a task would also return "nothing" if the task had used up its tokio budget.
 struct WithoutTask<'s>(&'s Socket);
 
 impl Read for WithoutTask<'_> {

@@ -1,4 +1,4 @@
-//! Sends a request to an upstream. The response may arrive during that.
+//! Sends a request to an upstream. The response may arrive before the request is sent completely.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -58,7 +58,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
                     piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    // While the upstream reads, either branch holds only one buffer.
+                    // Both branches hold only one buffer while the upstream reads.
                     if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {

@@ -18,8 +18,8 @@ use crate::route_stats::{LatencyStats, RouteStats};
 use crate::stats::ByStatus;
 use crate::worker::Worker;
 
-/// Limit of groups with their own name, and of backends with their own name. Later ones are counted together as
-/// [`OTHER`], because a scraper keeps a series for each name as long as the process lives.
+/// At most this many groups, and this many backends, are counted under their own name. Later ones are counted together
+/// as [`OTHER`], because a scraper keeps a series for each name as long as the process lives.
 pub(crate) const NAMES_MAX: usize = 1_000;
 /// The name of all groups and all backends beyond the limit.
 pub(crate) const OTHER: &str = OTHER_GROUPS;
@@ -109,7 +109,7 @@ impl SeriesOfWorker {
 
 #[cfg(test)]
 impl SeriesOfWorker {
-    /// The number of pages shared with `other`, and of all pages.
+    /// The number of pages shared with `other`, and the number of all pages.
     pub(crate) fn shared_with(&self, other: &SeriesOfWorker) -> (usize, usize) {
         self.0.shared_with(&other.0)
     }

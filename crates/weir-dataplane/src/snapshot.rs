@@ -1,4 +1,4 @@
-//! A worker's view of one configuration: the table, its limits in the worker's units, and its pools.
+//! A worker's view of one configuration: the table, its limits with times in ticks, and its pools.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -29,8 +29,8 @@ pub(crate) struct Snapshot {
     pub(crate) series: SeriesOfWorker,
     /// The pool of each backend, by its position in the table; created at first use.
     pools: Beside<OnceCell<Rc<BackendPool>>>,
-    /// The shares of each route with weighted backends, by the position of its filters in the table; created at first
-    /// use.
+    /// The [`Shares`] of each route with weighted backends: which backend gets the next request. Found by the position
+    /// of the route's filters in the table; created at first use.
     shares: Beside<OnceCell<Rc<RefCell<Shares>>>>,
 }
 
@@ -97,7 +97,7 @@ impl Snapshot {
         Some(pool.get_or_init(|| Rc::new(BackendPool::new(of, states, worker, None))))
     }
 
-    /// Calls `of` with the backend shares of one route, which is found by the position of its filters.
+    /// Calls `of` with the [`Shares`] of one route. `filters` is the position of the route's filters.
     pub(crate) fn shares<T>(&self, filters: u32, of: impl FnOnce(&mut Shares) -> T) -> T {
         match self.shares.get(filters as usize) {
             Some(shares) => of(&mut shares.get_or_init(Rc::default).borrow_mut()),
@@ -112,7 +112,7 @@ impl Snapshot {
         }
     }
 
-    /// Closes idle connections to backends for which requests, also those of other workers, are queued.
+    /// Closes idle connections to backends that have queued requests, of this worker or of others.
     pub(crate) fn give_way(&self) {
         let pools = self.pools.iter().filter_map(OnceCell::get);
         pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());
@@ -139,7 +139,7 @@ impl Snapshot {
         worker: usize,
     ) -> Beside<OnceCell<Rc<BackendPool>>> {
         let (former, now) = (self.table.backends(), table.backends());
-        // With the same table, only the addresses of names have changed.
+        // If the table is the same, only the addresses of DNS names have changed.
         let is_same_table = Arc::ptr_eq(&self.table, table);
         let is_bounded_alike = self.table.limits.upstream_connections == table.limits.upstream_connections;
         let is_other = |page| is_same_table || !is_bounded_alike || !now.shares_page(former, page);
@@ -161,7 +161,7 @@ impl Snapshot {
         })
     }
 
-    /// The shares for `table`. A route at the same position with the same backends and mirror keeps its shares.
+    /// The [`Shares`] for `table`. A route at the same position with the same backends and mirror keeps its `Shares`.
     fn renewed_shares(&self, table: &Table) -> Beside<OnceCell<Rc<RefCell<Shares>>>> {
         let (former, now) = (self.table.filters(), table.filters());
         self.shares.renewed((former, now), |position, shares| {
@@ -238,7 +238,7 @@ mod tests {
         assert!(Rc::ptr_eq(&few, &pool(&third, "b1")) && !Rc::ptr_eq(&many, &pool(&third, "b599")));
         assert!(Rc::ptr_eq(&many, &pool(&second, "b599")), "the earlier snapshot keeps its pool");
 
-        // A new entry at the position of a removed one takes over nothing.
+        // A new entry takes over nothing from a removed entry at the same position.
         let gone =
             vec![Change::Remove(Key::Route("r1".to_owned())), Change::Remove(Key::Backend("b1".to_owned()))];
         let fourth = next(apply(gone), &third);

@@ -1,8 +1,8 @@
 //! The listening sockets of the process, and their distribution over the workers.
 //!
-//! The gateway owns the sockets; workers have copies of the descriptors. So a socket stays open when a worker ends or
-//! gives it to another worker, and the queued clients wait for the next worker. The workers close sockets only with
-//! their listener, once no client is queued (listener.rs).
+//! The gateway owns the sockets; workers have copies of the descriptors. So a socket stays open when its worker ends or
+//! passes it to another worker. The queued clients then wait for the next worker. Workers close a socket only if its
+//! listener closes, and only once no client is queued (listener.rs).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -32,7 +32,7 @@ pub struct Passed {
 /// A listener with all its sockets.
 #[derive(Debug)]
 pub(crate) struct OpenListener {
-    /// The id that commands to workers contain.
+    /// The id of the listener in commands to workers.
     pub(crate) id: u64,
     /// The name in metrics.
     pub(crate) name: String,
@@ -58,7 +58,7 @@ pub(crate) struct DealtSocket {
     pub(crate) is_lent: bool,
 }
 
-/// The planned distribution of a listener's sockets over another number of workers.
+/// The planned distribution of a listener's sockets over a new number of workers.
 #[derive(Debug)]
 pub(crate) struct SocketPlan {
     /// New sockets, bound but not yet listening.
@@ -167,8 +167,8 @@ impl OpenListener {
 
     fn take_in(&mut self, grown: Vec<HeldSocket>) {
         for held in &grown {
-            // The process already shares this port, so an error is unlikely. After an error, this socket gets no
-            // clients, and the other sockets get them.
+            // The process already shares this port, so an error is unlikely. After an error, the kernel gives this
+            // socket's clients to the other sockets.
             let _ = begin_listening(&held.socket, BACKLOG);
         }
         self.sockets.extend(grown);
@@ -189,8 +189,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// The numbers of the sockets that a worker accepts from. Each worker has equally many sockets for itself, and all
-/// workers share the rest, so the load is even.
+/// The numbers of the sockets that a worker accepts from. Each worker has the same number of sockets for itself, and
+/// all workers share the remaining sockets, so the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()

@@ -23,10 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 
-/// At most this many clients may be on the way to one worker. While that many wait for it, the worker gets no more.
+/// At most this many clients may be in transit to one worker. At this limit, the worker gets no more clients.
 const IN_TRANSIT_MAX: usize = 256;
 
-/// A flag in the count of clients on the way to a target: the target accepts no further client.
+/// A flag in a target's count of clients in transit. If it is set, the target accepts no more clients.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The workers over which a listener's clients are distributed.
@@ -47,7 +47,8 @@ pub(crate) struct Host {
     inbox: Sender<Handed>,
 }
 
-/// Aligned to its own cache lines, because several workers write it for each connection.
+/// A worker's load, as the other workers read it. Aligned to its own cache lines, because several workers write it for
+/// each connection.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Load {
@@ -78,12 +79,12 @@ pub(crate) struct Handed {
     pub(crate) _in_transit: InTransit,
 }
 
-/// Counts a client on the way to a target, until it is dropped.
+/// Counts a client in transit to a target, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct InTransit(Arc<HandoffTarget>);
 
 impl Spread {
-    /// Allows other workers to hand clients to this target. Its worker already has the listener.
+    /// Allows other workers to hand clients to this target. The target's worker must already have the listener.
     pub(crate) fn open(&self, target: &Arc<HandoffTarget>) {
         self.0.rcu(|targets| {
             let mut targets = Vec::clone(targets);
@@ -92,7 +93,7 @@ impl Spread {
         });
     }
 
-    /// Stops handovers to this target. Clients that are already on the way still arrive.
+    /// Stops handovers to this target. Clients that are already in transit still arrive.
     pub(crate) fn close(&self, target: &Arc<HandoffTarget>) {
         if target.in_transit.fetch_or(CLOSED, Ordering::Relaxed) & CLOSED == 0 {
             self.0.rcu(|targets| {
@@ -106,7 +107,7 @@ impl Spread {
     /// if no worker can take it.
     pub(crate) fn reserve_elsewhere(&self, host: &Host) -> Option<Handoff> {
         let own = host.in_time();
-        // No worker has fewer connections than zero.
+        // A worker without connections keeps the client: no other worker can have fewer.
         if own == Some(0) {
             return None;
         }
@@ -153,7 +154,7 @@ impl Host {
         (Host { load: Arc::default(), inbox }, handed)
     }
 
-    /// The worker's connections, including those on the way to it.
+    /// The worker's connections, including those in transit to it.
     pub(crate) fn connections(&self) -> usize {
         self.load.connections.load(Ordering::Relaxed)
     }
@@ -205,11 +206,11 @@ impl Drop for InTransit {
     }
 }
 
-/// Returns the position of the worker that should serve the next client of a worker with `own` connections. `None` if
-/// that worker should keep the client. It hands the client over if one more would exceed 1.25 times the mean, and only
-/// to a worker with fewer connections, so that clients do not move back and forth. In `connections`, workers that lag
-/// or are full are `None`; they neither count nor are chosen. A worker that lags itself (`own` is `None`) hands over
-/// every client.
+/// Chooses the worker for the next client that a worker with `own` connections accepts. Returns the position of another
+/// worker, or `None` if the accepting worker keeps the client. The accepting worker hands the client over if it would
+/// otherwise exceed 1.25 times the mean. The other worker must have fewer connections, so that clients do not move back
+/// and forth. Workers that lag or are full are `None` in `connections`: they are not chosen and do not count toward the
+/// mean. If the accepting worker lags, `own` is `None`, and it hands over every client.
 fn elsewhere(connections: impl Iterator<Item = Option<usize>>, own: Option<usize>) -> Option<usize> {
     let (mut workers, mut total, mut fewest) = (0, 0, (usize::MAX, 0));
     for (position, count) in connections.enumerate() {
@@ -257,11 +258,11 @@ mod tests {
         let check = |connections: &[Option<usize>], own, expected| {
             assert_eq!(elsewhere(connections.iter().copied(), own), expected, "{connections:?}, {own:?}");
         };
-        // The lagging worker no longer counts, and no other worker exceeds its share.
+        // The lagging worker no longer counts, and no other worker exceeds 1.25 times the mean.
         check(&[Some(100), Some(100), None, Some(100)], Some(100), None);
         check(&[Some(140), Some(100), None, Some(90)], Some(140), Some(3));
         check(&[Some(140), None, None], Some(140), None);
-        // A lagging worker hands over its clients, whatever its own number.
+        // A lagging worker hands over its clients, however many connections it has.
         check(&[Some(100), Some(90), None], None, Some(1));
         check(&[None, None], None, None);
     }
@@ -286,7 +287,7 @@ mod tests {
         next([0, 1]);
     }
 
-    /// Whatever the order of clients, no worker exceeds 1.25 times the mean or, if that is larger, the mean rounded up.
+    /// In any order of clients, no worker exceeds 1.25 times the mean, or the mean rounded up if that is larger.
     #[test]
     fn no_order_of_clients_gives_a_worker_more_than_its_share() {
         let mut random = fastrand::Rng::with_seed(1);
@@ -313,7 +314,7 @@ mod tests {
         (client, peer)
     }
 
-    /// Opens targets for these hosts, and returns that of the second.
+    /// Opens targets for these hosts, and returns the target of the second host.
     fn targets(spread: &Spread, hosts: [&Host; 2]) -> Arc<HandoffTarget> {
         let [first, second] = hosts.map(HandoffTarget::new);
         spread.open(&first);

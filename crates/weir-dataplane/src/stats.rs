@@ -47,7 +47,7 @@ pub struct Stats {
     pub workers: Vec<WorkerStats>,
     /// Counters by listener.
     pub listeners: BTreeMap<String, ListenerStats>,
-    /// When the first certificate of each listener expires, in seconds since 1970.
+    /// The earliest expiry of each listener's certificates, in seconds since 1970.
     pub certificate_ends: BTreeMap<String, i64>,
     /// Counts of access log lines by outcome.
     pub access_log: AccessLogStats,
@@ -150,7 +150,7 @@ pub struct UpstreamStats {
     pub handshakes_resumed: u64,
     /// Exchanges over a kept connection.
     pub reused: u64,
-    /// Retries, including requests that were sent again because a kept connection turned out closed.
+    /// Retries, including requests that were sent again because a kept connection was already closed.
     pub retries: u64,
     /// Exchanges not retried because the retry budget of their backend was used up.
     pub retries_over_budget: u64,
@@ -229,12 +229,12 @@ impl Stats {
             "Always 1; the label version is the version of weir-gateway.",
         );
         text.sample("weir_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-        let help = "Requests received, including rejected ones and those that timed out in their headers.";
+        let help = "Requests received, including rejected requests and requests whose headers timed out.";
         text.family("weir_requests_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_requests_total", &[("listener", name)], listener.requests);
         }
-        let help = "Responses started, by status class, including interim responses and those of the gateway itself.";
+        let help = "Responses started, by status class, including interim responses and responses of the gateway itself.";
         text.family("weir_responses_total", "counter", help);
         for (name, listener) in &self.listeners {
             for (class, count) in listener.by_status.classes() {
@@ -270,7 +270,7 @@ impl Stats {
             text.sample("weir_connections_open", &[("listener", name)], listener.connections.open);
         }
         let help = "Client connections that a worker handed over to another worker, so that no worker has more than \
-                    1.25 times the mean. Other metrics count each of them once.";
+        1.25 times the mean number of connections. Other metrics count each of them once.";
         text.family("weir_connections_handed_total", "counter", help);
         for (name, listener) in &self.listeners {
             text.sample("weir_connections_handed_total", &[("listener", name)], listener.connections.handed);
@@ -369,8 +369,8 @@ impl Stats {
             "Mirrored requests without a complete response.",
         );
         text.sample("weir_mirror_failures_total", &[], mirror.failures);
-        let help = "Requests not mirrored: crowded if too many copies are in flight, too_long if the request is too \
-                    long.";
+        let help = "Requests not mirrored, by reason: crowded (too many copies are in flight) or too_long (the \
+        request is too long).";
         text.family("weir_mirror_dropped_total", "counter", help);
         for (reason, count) in [("crowded", mirror.crowded), ("too_long", mirror.too_long)] {
             text.sample("weir_mirror_dropped_total", &[("reason", reason)], count);

@@ -164,7 +164,7 @@ fn context(trace_id: &str, span_id: &str, sampled: Option<&str>) -> B3Headers {
     }
 }
 
-/// Whether `text` is an id: so many hexadecimal digits, not all 0.
+/// Whether `text` is an id: `digits` hexadecimal digits, not all 0.
 fn is_id(text: &str, digits: usize) -> bool {
     is_hex(text, digits) && text.bytes().any(|byte| byte != b'0')
 }

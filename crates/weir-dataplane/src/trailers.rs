@@ -1,5 +1,5 @@
-//! Selects the trailers to pass on: those that the configuration allows, unless the route changes a field of that name,
-//! or the field describes bytes that the gateway has compressed.
+//! Selects the trailers to pass on from those that the configuration allows. Drops a trailer if the route changes a
+//! field of the same name, or if the trailer describes bytes that the gateway has compressed.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) struct PassedTrailers {
 }
 
 impl PassedTrailers {
-    /// For the body of a planned request; `None` passes no trailer.
+    /// The trailers to pass on with the body of a planned request. `None` if no trailer is passed on.
     #[inline]
     pub(crate) fn of_request(plan: &Plan, snapshot: &Snapshot) -> Option<Box<PassedTrailers>> {
         match snapshot.table.trailers.request.is_empty() || plan.framing != Framing::Chunked {
@@ -30,8 +30,8 @@ impl PassedTrailers {
         }
     }
 
-    /// For the body of the response to `plan`, with this framing. `is_coded` if the gateway compresses it. `None`
-    /// passes no trailer.
+    /// The trailers to pass on with a response to `plan`. `framing` is the framing of the response; `is_coded` is true
+    /// if the gateway compresses it. `None` if no trailer is passed on.
     #[inline]
     pub(crate) fn of_response(
         plan: &Plan,

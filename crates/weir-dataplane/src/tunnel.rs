@@ -1,4 +1,4 @@
-//! Bytes in both directions after a 101 response, or for TLS passthrough, until both sides have ended.
+//! After a 101 response or for TLS passthrough: passes bytes in both directions until both sides have ended.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -118,7 +118,7 @@ async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             io.write_all(to, buffer.data(), &mut 0, ticks).await?;
             buffer.consume(buffer.data().len());
         }
-        // A task that never waits sees no deadline, so check it here.
+        // A task that never waits does not notice its deadline, so check it here.
         if io.timer.is_past_bound(&io.worker.wheel) {
             return Err(IoFault::Timeout);
         }

@@ -23,7 +23,7 @@ pub(crate) struct Turns {
     keeper: RefCell<Option<Waker>>,
 }
 
-/// A queued task. Dropping it leaves the queue.
+/// A queued task. Dropping this removes the task from the queue.
 #[derive(Debug)]
 pub(crate) struct Place {
     is_called: Cell<bool>,
@@ -31,8 +31,8 @@ pub(crate) struct Place {
 }
 
 impl Turns {
-    /// Ready if the caller may take a step, which then counts. Otherwise queues the caller through `place`. The caller
-    /// polls again when it is woken.
+    /// Ready if the caller may take a step; the step is then counted. Otherwise queues the caller through `place`. The
+    /// caller polls again when it is woken.
     pub(crate) fn poll_step(&self, place: &mut Option<Rc<Place>>, cx: &Context<'_>) -> Poll<()> {
         if let Some(waiting) = place {
             if !waiting.is_called.get() {
@@ -113,8 +113,7 @@ mod tests {
         while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok() {}
     }
 
-    /// Existing connections continue during any number of handshakes. Each of their exchanges waits for the steps of
-    /// only a few turns.
+    /// During any number of handshakes, an exchange on an existing connection waits only for the steps of a few turns.
     #[test]
     fn handshake_steps_do_not_delay_exchanges() {
         let main = || async {
@@ -143,7 +142,7 @@ mod tests {
         };
         let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
         let most = spawn_worker(options, main).unwrap().join().unwrap();
-        // An exchange takes one poll at each end, and the kernel may report it a few turns late.
+        // An exchange needs one poll on each side, and the kernel may report readiness a few turns late.
         assert!(most <= 8 * STEPS_PER_TURN, "{most} steps within one exchange");
     }
 

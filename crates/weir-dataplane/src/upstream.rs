@@ -19,7 +19,7 @@ use crate::snapshot::Snapshot;
 use crate::waiting::{Grant, Waiting};
 use crate::worker::{Command, Worker};
 
-/// Ticks between two checks whether idle connections are left that other workers could close.
+/// Ticks between two checks for idle connections that other workers could still close.
 const GIVE_WAY_TICKS: u32 = 2;
 
 /// An upstream connection for one exchange.
@@ -33,7 +33,7 @@ pub(crate) struct Checkout {
     pub(crate) response_ticks: u32,
     /// Whether the connection was used before. If so, the upstream may have closed it.
     pub(crate) reused: bool,
-    /// Whether other requests may be queued for a connection to this backend.
+    /// Whether this backend has a queue for requests that wait for a connection.
     has_queue: bool,
 }
 
@@ -199,8 +199,8 @@ async fn wait_for_connection(
     waiting.granted(io, ticks).await.ok_or_else(|| pool.refuse(Cause::PendingTimeout))
 }
 
-/// Waits until another worker closes an idle connection and so frees its permit. Fails if there are no more idle
-/// connections than requests that already wait.
+/// Waits until another worker closes an idle connection and so frees its permit. Fails if there are too few idle
+/// connections for this request and the requests that already wait.
 async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32) -> Result<Grant, Cause> {
     let (state, wheel) = (&pool.state, &io.worker.wheel);
     if state.idle() <= state.waiting_for_connections() {

@@ -1,7 +1,7 @@
 //! A socket to an upstream: TCP or Unix.
 //!
 //! Plain-text exchanges use the concrete socket type. [`Socket`] checks its kind for each read, so it serves only
-//! handshakes, health checks and TLS, whose own work costs a thousand times as much.
+//! handshakes, health checks and TLS. These cost a thousand times as much as the check.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -27,7 +27,7 @@ use crate::pool::Upstream;
 pub(crate) struct Queue {
     /// The number of waiting requests, readable without the lock.
     length: AtomicU32,
-    /// The limit, in the newest version of the table.
+    /// The limit from the newest version of the table.
     most: AtomicU32,
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
 }
@@ -54,7 +54,7 @@ pub(crate) enum Grant {
     Connection(Box<Upstream>),
 }
 
-/// A waiting request. Dropping it leaves the queue.
+/// A waiting request. Dropping this removes the request from the queue.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     state: Arc<BackendState>,
@@ -94,7 +94,7 @@ impl Queue {
             }
             let Some(permit) = take(self.most.load(Ordering::SeqCst)) else { return };
             let first = self.pop(&mut waiters);
-            // If nobody takes the permit, its drop takes this lock again.
+            // If no request takes the permit, it is dropped, and the drop needs this lock again.
             drop(waiters);
             if let Some(first) = first {
                 first.grant(Grant::Permit(permit));

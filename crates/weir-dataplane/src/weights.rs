@@ -2,23 +2,23 @@
 
 use weir_config::WeightedPosition;
 
-/// A worker's state of one route between requests.
+/// A worker's state of one route: which backend is due next, and whether to mirror the next request.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// How far each backend is behind its share, in units of 1 / (sum of all weights) requests.
+    /// How many requests each backend is behind its weighted share, multiplied by the sum of all weights.
     due: Vec<i64>,
     copies: DueShare,
 }
 
 impl Shares {
-    /// The position in the list of the next backend; `None` if all weights are 0. A cycle has as many requests as the
+    /// The position of the next backend in the list; `None` if all weights are 0. A cycle has as many requests as the
     /// sum of the weights, and each cycle follows the weights exactly. Requests to one backend are spread as far apart
     /// as possible: weights 3 and 1 give the order a a b a.
     pub(crate) fn next(&mut self, weighted: &[WeightedPosition]) -> Option<usize> {
         self.turn(weighted.iter().map(|w| u64::from(w.weight)))
     }
 
-    /// Like [`Shares::next`], for anything with weights.
+    /// Like [`Shares::next`], for any items with weights.
     pub(crate) fn turn(&mut self, weights: impl ExactSizeIterator<Item = u64>) -> Option<usize> {
         self.due.resize(weights.len(), 0);
         let mut all = 0;
@@ -41,12 +41,13 @@ impl Shares {
     }
 }
 
-/// Selects a given fraction of items at even intervals. Holds the fraction of an item that is due.
+/// Selects a given fraction of items at even intervals: adds up the fraction per item, and selects an item when the sum
+/// reaches 1.
 #[derive(Debug, Default)]
 pub(crate) struct DueShare(f64);
 
 impl DueShare {
-    /// Whether the next item is selected, if the fraction `share` of all items is.
+    /// Whether to select the next item, so that the fraction `share` of all items is selected.
     pub(crate) fn take(&mut self, share: f64) -> bool {
         /// Tolerance for the rounding of decimal shares: ten times 10 % must give one item.
         const ROUNDING: f64 = 1e-9;

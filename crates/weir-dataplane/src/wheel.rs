@@ -45,17 +45,17 @@ pub(crate) struct Timer {
     waker: RefCell<Option<Waker>>,
 }
 
-/// What a connection waits for, as far as the wheel treats it differently.
+/// What a connection waits for. Only waits that the wheel handles differently have their own value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     /// For a request, before its first byte.
     Idle,
-    /// For more of an upstream's response.
+    /// For response bytes of an upstream.
     Response,
     Otherwise,
 }
 
-/// A time limit in ticks. It lasts at least `limit`, wherever within a tick it starts.
+/// A time limit in ticks. It lasts at least `limit`, even if it starts just before a tick.
 pub(crate) fn ticks(limit: Duration) -> u32 {
     let whole = limit.as_nanos().div_ceil(TICK.as_nanos());
     u32::try_from(whole).unwrap_or(NEVER / 2).min(NEVER / 2) + 1
@@ -124,11 +124,11 @@ impl Wheel {
         if self.is_over.get() { latest.min(self.now.get()) } else { latest }
     }
 
-    /// Ends the wait of the connection that has waited longest for a request, if it has waited for at least `least`
-    /// ticks. Returns whether there was one. `idle` is the idle timeout in ticks.
+    /// Ends the wait of the connection that has waited longest for a request. `least` is the shortest wait that may be
+    /// ended, `idle` is the idle timeout, both in ticks. Returns false if no connection has waited for that long.
     pub(crate) fn end_idle(&self, least: u32, idle: u32) -> bool {
         let now = self.now.get();
-        // Until the next tick, no connection becomes idle for longer.
+        // Idle times grow only with ticks, so a search before the next tick would also find no connection.
         if self.nobody_idle.get() == now {
             return false;
         }
@@ -160,7 +160,7 @@ impl Timer {
         self.latest.set(wheel.bounded(latest));
     }
 
-    /// Whether the bound is reached. A task that never waits meets no deadline, so it must call this.
+    /// Whether the bound is reached. A task that never waits does not notice its deadline, so it must call this.
     #[inline]
     pub(crate) fn is_past_bound(&self, wheel: &Wheel) -> bool {
         self.latest.get() <= wheel.now.get()
@@ -181,8 +181,8 @@ impl Timer {
         self.waits.set(Waits::Idle);
     }
 
-    /// Like [`Timer::arm`], for the wait for more of an upstream's response. Once the wait is long, the waiting task is
-    /// woken, so that it can watch for a disconnect of the client.
+    /// Like [`Timer::arm`], for a wait for response bytes of an upstream. Once the wait is long, the waiting task is
+    /// woken, so that it can check whether the client has disconnected.
     #[inline]
     pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
@@ -190,7 +190,7 @@ impl Timer {
         self.since.set(wheel.now.get());
     }
 
-    /// Whether the wait for more of an upstream's response is long. The waiting task is woken once it is.
+    /// Whether the wait for response bytes of an upstream is long. The waiting task is woken once it is.
     #[inline]
     pub(crate) fn awaits_response_for_long(&self, wheel: &Wheel) -> bool {
         self.waits.get() == Waits::Response && wheel.now.get() - self.since.get() >= LONG_TICKS

@@ -34,8 +34,8 @@ use crate::spread::{Handed, HandoffTarget, Host, Spread};
 use crate::turns::Turns;
 use crate::wheel::{NEVER, TICK, Wheel, ticks};
 
-/// After a listener begins to close, requests may still arrive on its idle connections for this many ticks, and clients
-/// may still arrive at its sockets. A request that arrives in time gets a response with `Connection: close`.
+/// For this many ticks after a listener begins to close, its sockets still accept clients, and its idle connections
+/// still accept requests. A request that arrives in time gets a response with `Connection: close`.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
 /// Ticks after the drain timeout in which the tasks of cut connections log and count their failure. Then the worker
@@ -68,7 +68,7 @@ pub(crate) struct Shared {
 #[repr(align(128))]
 struct Connections(AtomicUsize);
 
-/// Gives each worker's table cache access to the table in [`Shared`].
+/// Lets the table cache of each worker read the table in [`Shared`].
 #[derive(Debug)]
 struct TableOf(Arc<Shared>);
 
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     },
     /// Load the active configuration without waiting for a request.
     Renew,
-    /// Close idle connections to this backend while requests, also those of other workers, wait for a connection.
+    /// Close idle connections to this backend while requests of this or another worker wait for a connection.
     GiveWay { backend: String },
     /// Stop accepting from the sockets with these numbers, or from all sockets of the listener for `None`. Other
     /// workers or processes still accept from them.
@@ -127,7 +127,7 @@ pub(crate) struct Worker {
     pub(crate) pressure: Pressure,
     /// Limits handshake steps per turn.
     pub(crate) turns: Turns,
-    /// Counts its connections, and receives clients that other workers hand over.
+    /// Counts this worker's connections, and receives clients that other workers hand over.
     pub(crate) host: Host,
     /// Mirrored requests in flight.
     pub(crate) copies_in_flight: Cell<usize>,
@@ -138,7 +138,7 @@ pub(crate) struct Worker {
     snapshot: RefCell<Rc<Snapshot>>,
     /// The version of the resolved DNS names from which the pools were built.
     names_seen: Cell<u64>,
-    /// Detects a new table by comparing pointers.
+    /// The newest table. A new one is detected by comparing pointers.
     newest: RefCell<Cache<TableOf, Arc<Table>>>,
     listenings: RefCell<Vec<Rc<Listening>>>,
     /// Whether responses close their connections.
@@ -251,7 +251,7 @@ impl Worker {
                     None => break,
                 },
                 Some(client) = handed.recv() => {
-                    // The gateway sent the `Listen` command for the client's listener before the client, so execute
+                    // The gateway sent the `Listen` command for the listener before this client arrived, so execute
                     // pending commands first.
                     while let Ok(command) = commands.try_recv() {
                         self.obey(command);
@@ -410,7 +410,7 @@ impl Worker {
         self.wheel.hurry_idle(None, LAST_REQUEST_TICKS);
     }
 
-    /// Ends all waits because the drain timeout has passed. The waiting tasks fail and report that.
+    /// Ends all waits because the drain timeout has passed. The waiting tasks fail and report the drain timeout.
     fn cut(&self) {
         self.upstreams.cut_by_drain.add(self.host.connections() as u64);
         self.wheel.end();
@@ -443,7 +443,8 @@ impl Shared {
         }
     }
 
-    /// Counts a client connection of the process. Returns false at the limit. [`Shared::leave`] ends the count.
+    /// Counts a client connection of the process. Returns false at the limit. [`Shared::leave`] subtracts the
+    /// connection again.
     pub(crate) fn enter(&self, most: u32) -> bool {
         let is_free = self.connections.0.fetch_add(1, Ordering::Relaxed) < most as usize;
         if !is_free {

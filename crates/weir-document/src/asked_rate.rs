@@ -13,7 +13,7 @@ use crate::{Rate, Share};
 /// The maximum share: ten times the measured rate.
 const SHARE_MAX: f64 = 10.0;
 
-/// Shares of a sequence of steps are rounded to this many parts of 1, to remove rounding errors of the steps.
+/// Each step of a sequence of shares is rounded to a multiple of 1 / `STRIDE_DIGITS`, to remove rounding errors.
 const STRIDE_DIGITS: f64 = 1e9;
 
 /// A rate: absolute, or a share of a rate that weir measures before the load.

@@ -112,7 +112,7 @@ impl FromStr for Delay {
     }
 }
 
-/// Parses one of the times in the delay text `whole`, which is used in errors.
+/// Parses one of the times of a delay. `whole` is the text of the delay, for errors.
 fn time(whole: &str, text: &str) -> Result<Time, QuantityError> {
     let time: Time = text.parse()?;
     match time.0 <= DELAY_MAX {

@@ -32,7 +32,7 @@ impl FromStr for Drift {
             return Err(Self::out_of_range(text, "a drift of zero"));
         }
         if every.0.is_zero() {
-            return Err(Self::out_of_range(text, "a drift in zero time"));
+            return Err(Self::out_of_range(text, "a drift with a zero interval"));
         }
         if by.0.max(every.0) > DELAY_MAX {
             return Err(Self::out_of_range(text, "longer than an hour"));
@@ -67,7 +67,7 @@ mod tests {
         let said = |text: &str| text.parse::<Drift>().unwrap_err().to_string();
         assert_eq!(said("1ms"), "`1ms` is not a drift; write one like 1ms/10s (1 ms longer after each 10 s)");
         assert!(said("0/1s").starts_with("`0/1s` is a drift of zero;"));
-        assert!(said("1ms/0").starts_with("`1ms/0` is a drift in zero time;"));
+        assert!(said("1ms/0").starts_with("`1ms/0` is a drift with a zero interval;"));
         assert!(said("1ms/2h").starts_with("`1ms/2h` is longer than an hour;"));
         assert!(said("1ms/10").starts_with("`10` has no unit;"));
     }

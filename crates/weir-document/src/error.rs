@@ -24,8 +24,8 @@ impl Problem<()> {
         Self::new(format!("{found} is not {expected}"), format!("write {expected}"))
     }
 
-    /// Parses an error text of serde. If serde buffers a value (for `flatten` and tagged enums), this text is all that
-    /// it returns. Any other text comes from a type itself: `cause; remedy`, or only a cause.
+    /// Parses the text of an error. If serde buffers a value (for `flatten` and tagged enums), its error has only a
+    /// text. A text in none of serde's forms was written by the type of the value: `cause; remedy`, or only a cause.
     pub(crate) fn from_text(text: &str) -> Self {
         let names = quoted(text);
         if text.starts_with("unknown field `") {
@@ -54,8 +54,8 @@ impl Problem<()> {
         }
     }
 
-    /// Adds the position. If serde buffers a value, the reported position is that of the enclosing value. So the search
-    /// for the word that the message quotes starts there.
+    /// Adds the position. If serde buffers a value, it reports the position of the enclosing value. So this function
+    /// searches from there for the word that the message quotes.
     pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
         let (line, column) = match quoted(&self.message).first() {
             Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
@@ -93,7 +93,7 @@ pub(crate) fn readable_type(name: &str) -> String {
     }
 }
 
-/// How many bytes after the reported position the word is searched.
+/// Maximum distance in bytes from the reported position of an error to the word that its message quotes.
 const SHARPEN_BYTES: usize = 64 * 1024;
 
 /// The position of `word` at or after the given position. If the word is not found, the given position.
@@ -109,7 +109,7 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
     match found {
-        // A quoted word is reported at its quote, which is one character before the word.
+        // If `at` is 0 or 1, the given position stays: it is the position of the word or of the quote before it.
         Some((at, _)) if at > 1 => {
             let before = &rest[..at];
             let line_start = before.rfind('\n');

@@ -50,8 +50,8 @@ pub trait Level: Copy + PartialOrd + fmt::Display {
     /// If the text is invalid.
     fn read_end(text: &str) -> Result<Self, QuantityError>;
 
-    /// The step `n` on the way from `self` to `to`, that is `self` plus or minus `n` times `by`. `None` if this is
-    /// beyond `to`, or if `by` is zero.
+    /// Step `n` from `self` toward `to`: `self` plus or minus `n` times `by`. `None` if this is beyond `to`, or if `by`
+    /// is zero.
     fn stride(self, to: Self, by: Self, n: usize) -> Option<Self>;
 
     /// Converts a number without a unit in a document; `None` if the type needs a unit or the number is out of range.

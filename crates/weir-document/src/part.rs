@@ -1,4 +1,4 @@
-//! Checks one part of a document, to report more errors after the document as a whole could not be read.
+//! Checks one part of a document. This finds further errors in a document that could not be read as a whole.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -33,8 +33,7 @@ impl<'p> Part<'p> {
 }
 
 /// Returns the error that [`crate::read`] would return if the document contained only this part. `None` if the part is
-/// valid or missing. The other required fields, named in `needs`, are taken as empty lists, so that their absence is no
-/// error.
+/// valid or missing. The other required fields (`needs`) count as empty lists, so their absence is no error.
 pub fn wrong_part<T: DeserializeOwned>(
     source_name: &str,
     text: &str,
@@ -60,8 +59,8 @@ pub fn wrong_part<T: DeserializeOwned>(
     alone.is_wrong.get().then(|| placed(error, text, &path))
 }
 
-/// Moves an error to the position of the part if the reader reported no position. An error about the part's own name as
-/// an unknown field is moved to this name.
+/// Sets the position of an error that has none to the position of the part. If the error says that the part's own name
+/// is an unknown field, the position is that of the name.
 fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Position> {
     let is_unknown = error.message == Problem::unknown_field(path[0], &[]).message;
     let found = match error.place.line {
@@ -93,13 +92,13 @@ impl<T: DeserializeOwned> AtEnd for Alone<'_, T> {
     }
 }
 
-/// The mapping of the document that [`Alone`] reads: the field of the part, then the required fields.
+/// The document that [`Alone`] reads, as a mapping: the field of the part, then the required fields.
 struct Document<'a, D> {
     part: Part<'a>,
     /// The value of the part; `None` once it is read.
     value: Option<D>,
     needs: Vec<&'a str>,
-    /// Whether the next fields are the required ones, because the field of the part is read.
+    /// Whether the field of the part was read, so that the required fields follow.
     is_needed: bool,
 }
 
@@ -174,7 +173,10 @@ impl<'de, D: Deserializer<'de>> MapAccess<'de> for One<'_, D> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, D::Error> {
         // Serde requests each value once, after its key.
-        let value = self.value.take().ok_or_else(|| serde::de::Error::custom("there is one entry"))?;
+        let value = self
+            .value
+            .take()
+            .ok_or_else(|| serde::de::Error::custom("the value of the only entry was requested twice"))?;
         seed.deserialize(value)
     }
 }

@@ -12,7 +12,7 @@ use crate::seek::{AtEnd, Path, Seek, Written};
 /// Returns line and column of the value at `path`, which consists of names and list indexes. Both count from 1; columns
 /// count characters.
 ///
-/// If the path does not exist, returns the position of the last value on it that does. `None` if even the first name
+/// If the path does not exist, returns the position of the last value on it that exists. `None` if even the first name
 /// does not exist.
 pub fn place<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();

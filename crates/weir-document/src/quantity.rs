@@ -34,7 +34,7 @@ pub enum QuantityError {
         /// Examples of valid texts.
         examples: &'static str,
     },
-    /// The text has none of the valid forms. For kinds that consist of more than a number and a unit.
+    /// The text has none of the valid forms. Used for kinds with more than a number and a unit.
     #[error("`{given}` is not {kind}; write one like {examples}")]
     Form {
         /// The given text.
@@ -66,7 +66,7 @@ impl From<QuantityError> for Problem<()> {
     }
 }
 
-/// A kind of quantity, with what its errors need.
+/// A kind of quantity, with its name and examples for errors.
 pub(crate) trait Quantity: FromStr<Err = QuantityError> {
     /// The name of the kind with its article, such as `a time`.
     const KIND: &'static str;
@@ -161,8 +161,8 @@ pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: 
     deserializer.deserialize_any(FromText(PhantomData))
 }
 
-/// Implements serde and the JSON Schema for a quantity that is written as its `Display`. The second argument is the
-/// schema, or a pattern. With a pattern, the schema allows strings that match it, and any number.
+/// Implements serde and the JSON Schema for a quantity that is serialized as its `Display` text. The second argument is
+/// the schema, or a pattern. With a pattern, the schema allows strings that match it, and any number.
 macro_rules! as_text {
     ($quantity:ident, $pattern:literal) => {
         crate::quantity::as_text!($quantity, { "type": ["string", "number"], "pattern": $pattern });

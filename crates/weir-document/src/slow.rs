@@ -1,4 +1,4 @@
-//! Shares that are slow: `1%:2s`.
+//! A share of requests or clients that is slow: `1%:2s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ use crate::{Share, Time};
 pub struct Slow {
     /// The share that is slow.
     pub share: Share,
-    /// The time that each of them takes.
+    /// The time that each slow request or client takes.
     pub time: Time,
 }
 
 impl Quantity for Slow {
-    const KIND: &'static str = "a share and a time";
+    const KIND: &'static str = "a share followed by a time";
     const EXAMPLES: &'static str = "1%:2s (1 of 100 takes 2 s)";
 }
 
@@ -59,7 +59,10 @@ mod tests {
     #[test]
     fn invalid_slow_shares_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Slow>().unwrap_err().to_string();
-        assert_eq!(said("1%"), "`1%` is not a share and a time; write one like 1%:2s (1 of 100 takes 2 s)");
+        assert_eq!(
+            said("1%"),
+            "`1%` is not a share followed by a time; write one like 1%:2s (1 of 100 takes 2 s)"
+        );
         assert!(said("200%:1s").starts_with("`200%` is more than 100%;"));
         assert!(said("1%:1").starts_with("`1` has no unit;"));
         assert!(said("1%:2h").starts_with("`1%:2h` is longer than an hour;"));

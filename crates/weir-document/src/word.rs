@@ -44,8 +44,8 @@ impl<T: FromStr<Err = String>> Visitor<'_> for Word<T> {
     }
 }
 
-/// Implements serde and the JSON Schema for a word that is written as its `Display`. The calling crate needs `serde`
-/// and `schemars`.
+/// Implements serde and the JSON Schema for a word that is serialized as its `Display` text. The calling crate needs
+/// `serde` and `schemars`.
 #[macro_export]
 macro_rules! as_word {
     ($word:ident, $description:literal) => {

@@ -38,7 +38,7 @@ pub enum EngineError {
         limit: u64,
     },
     /// The host has no port, descriptor or memory left for another connection: an error of the environment.
-    #[error("this host cannot open another connection: {0}")]
+    #[error("the load generator cannot open another connection: {0}")]
     Exhausted(io::Error),
     /// Connections were not open at the planned start: the start was planned too early, or a server was slow.
     #[error("cannot start at the planned time: the load was ready {:.1} ms too late", *late_ns as f64 / 1e6)]
@@ -87,12 +87,14 @@ impl EngineError {
             },
             Self::OpenFiles { .. } => "use fewer connections, or raise the limit with `ulimit -n`",
             Self::Exhausted(_) => {
-                "use fewer connections, or raise the limits of the host for ports and open files"
+                "use fewer connections, or raise `ulimit -n` or net.ipv4.ip_local_port_range on the generator's host"
             }
             Self::Late { .. } => "plan the start later, so that all connections are open by then",
-            Self::Worker { .. } => "use fewer workers, or free memory, threads and open files",
+            Self::Worker { .. } => {
+                "use fewer workers, or stop other programs that use memory, threads or open files"
+            }
             Self::Trace { .. } => "use a writable path on a disk with free space",
-            Self::Panicked { .. } => "report the bug with the message of the panic",
+            Self::Panicked { .. } => "report the bug, and include the panic message",
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Answer {
     pub(crate) reusable: bool,
 }
 
-/// Whether a response is expected, by its status and its checks.
+/// Whether a response is as expected, by its status and the checks of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged<'a> {
     Expected,
@@ -57,7 +57,7 @@ pub(crate) enum Judged<'a> {
 pub(crate) enum Fed {
     /// All bytes were used, and the response is incomplete.
     More,
-    /// The response is complete. The number is how many of the bytes belong to it.
+    /// The response is complete, and ends after this number of the given bytes.
     Whole(Answer, usize),
 }
 
@@ -97,7 +97,7 @@ impl Exchange {
         self.body_bytes = 0;
     }
 
-    /// Decides whether a complete response is expected, by its status and the checks of its request.
+    /// Decides whether a complete response is as expected, by its status and the checks of its request.
     #[inline]
     pub(crate) fn judge<'a>(&mut self, status: u16, checks: Option<&'a Checks>) -> Judged<'a> {
         match checks {
@@ -133,8 +133,8 @@ impl Exchange {
         fed
     }
 
-    /// Reports that the peer closed the connection. This completes a response that is framed by the end of the
-    /// connection; otherwise the request failed.
+    /// Reports that the peer closed the connection. This completes a response whose body ends with the connection. In
+    /// all other cases, the request failed.
     pub(crate) fn close(&mut self) -> Result<Answer, Cause> {
         match &self.body {
             Some(body) if body.decoder.finish().is_ok() => Ok(body.answer),
@@ -191,7 +191,8 @@ impl Exchange {
         }
     }
 
-    /// Continues with the body. The first `before` bytes of the caller's input are already used.
+    /// Continues with the body. `input` contains the caller's bytes after the first `before` bytes, which are already
+    /// used.
     fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         while at < input.len() {
@@ -275,7 +276,7 @@ impl Other {
     }
 }
 
-/// Displays the first line of some bytes in quotes, at most [`BEGINNING_BYTES_MAX`] of them.
+/// Displays the first line of the bytes in quotes, at most [`BEGINNING_BYTES_MAX`] bytes of it.
 struct Beginning<'a>(&'a [u8]);
 
 impl fmt::Display for Beginning<'_> {
@@ -374,7 +375,7 @@ mod tests {
         let ssh = "HTTP/1.1: malformed HTTP version, in a response that begins with \"SSH-2.0-OpenSSH\"";
         assert_eq!(said(&[b"SSH-2.0-OpenSSH\r\n\r\n"]), ssh);
         let odd = "HTTP/1.1: malformed status code, in a response that begins with \"HTTP/1.1 099 Odd\"";
-        assert_eq!(said(&[b"HTTP/1.1 0", b"99 Odd\r\n\r\n"]), odd, "also where it comes in pieces");
+        assert_eq!(said(&[b"HTTP/1.1 0", b"99 Odd\r\n\r\n"]), odd, "also in two pieces");
         let long = [b"HTTP/1.1 200 ".as_slice(), &[b'x'; 80], b"\r\nno field\r\n\r\n"].concat();
         let cut = format!("begins with \"HTTP/1.1 200 {}\"..", "x".repeat(BEGINNING_BYTES_MAX - 13));
         assert!(said(&[&long]).ends_with(&cut), "{}", said(&[&long]));

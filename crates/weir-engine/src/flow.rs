@@ -23,11 +23,11 @@ use crate::recording::routes::Routes;
 use crate::timeline::Timeline;
 use crate::warm_up::{Meter, WarmUp};
 
-/// Period of the checks for time-outs, and of the samples of the number of in-flight requests.
+/// Interval at which time-outs are checked and the number of in-flight requests is sampled.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// An arrival that waited for at least half of its time-out is sent only if the rest of the time-out is at least this
-/// many usual response times.
+/// An arrival that has waited for half of its time-out or longer is dropped if at most this many recent response times
+/// are left, or at most a quarter of the time-out if that is shorter.
 const RESPONSES_LEFT: u64 = 4;
 
 /// One worker's load.
@@ -41,7 +41,7 @@ pub(crate) struct Flow {
     is_replay: bool,
     /// Free slots. The slot that has been free longest comes first, so that all connections carry load.
     free: VecDeque<u32>,
-    /// Slots that are up and pause, each with the end of its pause. The slot whose pause ends first is on top.
+    /// Slots in a pause, each with the end of the pause. The slot whose pause ends first is on top.
     pausing: BinaryHeap<Reverse<(u64, u32)>>,
     pauses: Pauses,
     busy: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Flow {
     /// Samples of the number of connections whose last attempt failed.
     missing: Samples,
     unsent_with_free_connection: u64,
-    /// Time at which the last request ended, in any way. This is the end of a load that ends by a count.
+    /// Time at which the last request ended, in any way. A load with a fixed number of requests ends at this time.
     resolved_ns: u64,
     /// Last time at which a connection was up.
     up_ns: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Answered {
     pub(crate) is_reusable: bool,
 }
 
-/// A slot for one in-flight request: a connection, or a stream of one.
+/// A slot for one in-flight request: a connection or an HTTP/2 stream.
 #[derive(Debug)]
 struct Slot {
     state: State,
@@ -130,7 +130,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     arrival: Arrival,
-    /// Time since which the slot was free when the request started.
+    /// Time at which the slot became free before this request.
     free_ns: u64,
     start_ns: u64,
     /// Whether at least one byte of the request was written.
@@ -424,8 +424,9 @@ impl Flow {
         }
     }
 
-    /// Fixes the start of the sustained phase before any request is scheduled in that phase. If another worker has
-    /// already fixed the start, that start stays valid, even if this worker had no CPU and is late.
+    /// Makes the start of the sustained phase final before this worker schedules a request in that phase. If the start
+    /// was postponed, or another worker has already made it final, this worker uses that start, even if it had no CPU
+    /// and is late.
     #[inline]
     fn observe(&mut self, now_ns: u64) {
         while now_ns >= self.timeline.sustain_ns
@@ -441,7 +442,8 @@ impl Flow {
         }
     }
 
-    /// Ends the phase at `end_ns` if this is earlier than planned, and then waits at most `drain_ns` for responses.
+    /// Ends the phase at `end_ns`, and then waits at most `drain_ns` for responses. Does nothing if `end_ns` is not
+    /// earlier than the planned end.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.timeline.end_ns {
             self.timeline.cut(end_ns, drain_ns);
@@ -501,7 +503,7 @@ impl Flow {
             if now_ns < self.timeline.sustain_ns || !(gave_up || self.source.is_used_up() && self.busy == 0) {
                 return false;
             }
-            // The load ends by its count: the phase lasted until the last request was resolved.
+            // The load has a fixed number of requests: the phase lasted until the last request ended.
             let end_ns = if gave_up { now_ns } else { self.resolved_ns.max(self.timeline.sustain_ns) };
             self.cut(end_ns, 0);
             return true;
@@ -536,8 +538,7 @@ impl Flow {
             }
         }
         if self.source.is_open() {
-            // A closed loop starts no request after the end. An open loop counts all arrivals as scheduled that
-            // were due.
+            // A closed loop starts no request after the end. An open loop counts all due arrivals as scheduled.
             while let Some(arrival) = self.take_arrival(None, now_ns) {
                 self.leave_in_flight(arrival);
             }
@@ -582,7 +583,7 @@ impl Flow {
         }
     }
 
-    /// Returns the slot that has been free longest, and the time since when it is free.
+    /// Returns the slot that has been free longest, and the time at which it became free.
     #[inline]
     fn next_free(&mut self, now_ns: u64) -> Option<(usize, u64)> {
         loop {
@@ -600,8 +601,8 @@ impl Flow {
     }
 
     /// Takes the next due arrival. If `replaying` is a slot, this slot replays a recorded session, and its position in
-    /// the session selects the request. An arrival that was handed out before keeps its request, because it is already
-    /// counted.
+    /// the session selects the request. An arrival that is taken again after a failed attempt keeps its request, and is
+    /// not counted again.
     #[inline]
     fn take_arrival(&mut self, replaying: Option<usize>, now_ns: u64) -> Option<Arrival> {
         let mut arrival = self.source.take(now_ns, &self.timeline)?;
@@ -703,7 +704,7 @@ impl Flow {
         Some(request)
     }
 
-    /// Makes a slot that is up and idle pause or become free.
+    /// Starts the pause of a slot that is up and idle. Without a pause, the slot becomes free.
     #[inline]
     fn release(&mut self, slot: usize, now_ns: u64) {
         let until_ns = self.pauses.until_ns(slot, now_ns, &self.timeline);
@@ -722,7 +723,7 @@ impl Flow {
                 return;
             }
             self.pausing.pop();
-            // If a slot was lost during its pause, it is down now, or in a later pause.
+            // The queued pause may be outdated: a slot that was lost during its pause is now down or in a later pause.
             if matches!(self.slots[slot as usize].state, State::Pausing { until_ns: until } if until == until_ns)
             {
                 self.free_up(slot as usize, until_ns);

@@ -20,8 +20,8 @@ pub(crate) const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
 const BACKOFF_FIRST_NS: u64 = 10_000_000;
 /// Maximum delay before a retry.
 const BACKOFF_MAX_NS: u64 = 500_000_000;
-/// A connection that was closed before it carried a request counts as a failed attempt, unless it was open for at
-/// least this long.
+/// A connection that is closed before it carried a request counts as a failed attempt if it was open for less than this
+/// time.
 const UNUSED_LIFE_NS: u64 = 1_000_000_000;
 
 /// Message for a failed connection to a Unix socket. A retry a moment later may succeed.
@@ -29,7 +29,7 @@ const QUEUE_FULL: &str = "connect: the server's listen queue is full";
 
 /// Maximum size of one read from a TLS connection.
 const READ_BYTES: usize = 64 * 1024;
-/// A size above that of the longest TLS record (RFC 8446, 5.2).
+/// More than the size of the longest TLS record (RFC 8446, 5.2).
 const RECORD_BYTES_MAX: usize = 32 * 1024;
 
 /// One connection and its state.
@@ -38,15 +38,15 @@ pub(crate) struct Link {
     state: State,
     socket: Option<Socket>,
     tls: Option<Box<Session>>,
-    /// Number of this connection among those that used this `Link`. It distinguishes kernel events of this
-    /// connection from late events of an earlier one.
+    /// Counts the connections of this `Link`. It distinguishes kernel events of the current connection from late events
+    /// of an earlier one.
     generation: u32,
     /// Number of consecutive failed attempts.
     attempts: u32,
     up_since_ns: u64,
     /// Whether any part of a request was written on this connection.
     was_used: bool,
-    /// Why writing failed; set until reading has shown how the connection ended.
+    /// Why writing failed, if it failed. A read then shows how the connection ended.
     write_broke: Option<Cause>,
     /// Whether the kernel adds the arrival time to received bytes.
     is_stamped: bool,
@@ -71,8 +71,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     pub(crate) fn new(has_tls: bool) -> Self {
-        // One read of encrypted bytes decrypts to at most as many bytes in plain text, plus one TLS record that
-        // mostly arrived earlier.
+        // A read of n encrypted bytes decrypts to at most n bytes, plus one TLS record that mostly arrived earlier.
         let sealed_bytes = if has_tls { READ_BYTES } else { 0 };
         Self { plain: vec![0; READ_BYTES + RECORD_BYTES_MAX].into(), sealed: vec![0; sealed_bytes].into() }
     }
@@ -116,7 +115,7 @@ pub(crate) enum Read {
     /// This number of bytes is in the buffer. The last of them arrived at this host at the real time `stamp_ns`, if
     /// known. If `is_drained`, no more bytes are available now.
     Bytes { bytes: usize, stamp_ns: Option<u64>, is_drained: bool },
-    /// The peer has closed the connection in its direction.
+    /// The peer has closed its direction of the connection.
     Closed,
     /// The connection broke.
     Broken(Cause, Option<String>),
@@ -319,8 +318,8 @@ impl Link {
         self.write_broke.is_some()
     }
 
-    /// Returns the true cause of an end that a read reports as `cause`. The kernel reports a reset only once, and
-    /// an earlier write may have received it.
+    /// Returns why a connection ended, if a read reports `cause`. The kernel reports a reset only once, so an earlier
+    /// write may have received the true cause.
     pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
         self.write_broke.unwrap_or(cause)
     }
@@ -451,10 +450,11 @@ fn connect_failure(error: &io::Error) -> Failure {
         // This happens only with Unix sockets: their `connect` fails at once if the listen queue is full.
         ErrorKind::WouldBlock => QUEUE_FULL.to_owned(),
         ErrorKind::AddrNotAvailable => {
-            "connect: this host has no local port left (net.ipv4.ip_local_port_range)".to_owned()
+            "connect: no local port left on the load generator's host (net.ipv4.ip_local_port_range)"
+                .to_owned()
         }
         _ if [libc::EMFILE, libc::ENFILE].iter().any(|&no| error.raw_os_error() == Some(no)) => {
-            "connect: this host has no file descriptor left (ulimit -n)".to_owned()
+            "connect: no file descriptor left for the load generator (ulimit -n)".to_owned()
         }
         _ => format!("connect: {error}"),
     };

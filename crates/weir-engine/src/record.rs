@@ -23,7 +23,8 @@ use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
-    /// Whether the latency of a second is dropped when the next second is complete.
+    /// Whether the record keeps only counts per second: the latency of a second is dropped once the next second is
+    /// complete.
     counts_only: bool,
     /// Intervals that not all workers have reported yet, by their start. Each holds the workers that have reported,
     /// and the sum of their reports.
@@ -137,14 +138,14 @@ impl RecordBuilder {
         // If counts do not balance, weir has a bug, and no result can be trusted.
         assert!(
             sustained.requests.balance() && whole.balance(),
-            "the books must balance: {sustained:?} {warmup:?}"
+            "request counts do not balance: sustained {sustained:?}, warm-up {warmup:?}"
         );
         let open = self.open_times();
         let wall_s = frame.length_s();
         let tls = self.tls_books();
         let generator = self.evidence(part, &sustained, open.as_ref(), wall_s);
         let result = self.result(part.spec, &sustained, open.as_ref(), &tls, &frame);
-        // Only merging the records of several machines needs the distributions, so a load on one machine does not
+        // The distributions are needed only to merge the records of several machines, so a load on one machine does not
         // keep them.
         let distributions = (!part.shard.is_whole()).then(|| distributions(open.as_ref(), &tls));
         let service_time = open.as_ref().map_or(&self.latency, |open| &open.service_time);

@@ -29,13 +29,13 @@ pub(crate) use self::choice::Choice;
 pub(crate) use self::http2::Http2Request;
 pub(crate) use self::lines::{LINES_BYTES_MAX, LINES_MAX};
 
-/// Number of requests for which the engine checks, before the load starts, whether HTTP/2 can carry them.
+/// Maximum number of requests that the engine checks before a load, to see whether HTTP/2 can carry them.
 const HTTP2_CHECKED_MAX: usize = 10_000;
 
 /// Header field that is added to the last request on a connection.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
-/// The requests of a load. A clone shares them.
+/// The requests of a load. Clones share the same memory.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestSource {
     shared: Arc<Shared>,
@@ -59,8 +59,8 @@ struct Shared {
     entries: Vec<Entry>,
     /// All constant bytes: whole requests, and the literal parts of templates.
     bytes: Vec<u8>,
-    /// For each request: the range of `bytes` with the variant that has `Connection: close`. Empty if this variant
-    /// is rendered when it is sent.
+    /// For each request: where `bytes` contains its variant with `Connection: close`. Empty if this variant is rendered
+    /// only when it is sent.
     closing: Vec<(u32, u32)>,
     parts: Vec<Part>,
     values: Values,
@@ -114,11 +114,10 @@ impl RequestSource {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Checks that HTTP/2 can carry the requests. Of many requests, only the first [`HTTP2_CHECKED_MAX`] are
-    /// checked.
+    /// Checks that HTTP/2 can carry the requests. Of many requests, only the first [`HTTP2_CHECKED_MAX`] are checked.
     ///
     /// # Errors
-    /// With the first request that HTTP/2 cannot carry.
+    /// The first request that HTTP/2 cannot carry.
     pub(crate) fn check_http2(&self) -> Result<(), EngineError> {
         let mut rendered = Http2Request::new();
         for request in 0..self.shared.entries.len().min(HTTP2_CHECKED_MAX) as u32 {

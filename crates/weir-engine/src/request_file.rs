@@ -80,11 +80,12 @@ pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, Problem<Positi
     parse(&source_name, &text, base)
 }
 
-/// Parses the requests in the text of a file. `source_name` is the file name for errors. Its suffix decides the format,
-/// or else the beginning of the text.
+/// Parses the requests in the text of a file. `source_name` is the file name for errors. The suffix of this name
+/// decides the format. If it does not, the beginning of the text decides.
 ///
 /// # Errors
-/// The first invalid request, with its position; or the whole file, if it has no requests or too many.
+/// If a request is invalid, with the position of the first one. If the file has no requests or too many, the error is
+/// for the whole file.
 pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let mut merger = Merger::default();
     parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
@@ -137,7 +138,10 @@ fn parse_each(
     let mut sink = |request: RequestSpec| {
         count += 1;
         if count > requests_max {
-            return Err(Problem::new(format!("more than {requests_max} requests"), "split the file"));
+            return Err(Problem::new(
+                format!("the file has more than {requests_max} requests"),
+                "split the file",
+            ));
         }
         request.validate()?;
         sink(request)
@@ -195,8 +199,8 @@ fn set_field(fields: &mut Vec<(String, String)>, name: &str, value: String) {
     }
 }
 
-/// Sets header fields. Each replaces all existing header fields of the same name, but several new ones of one name
-/// are all kept.
+/// Sets header fields. They replace all existing header fields of the same names. If several new header fields have the
+/// same name, all of them are kept.
 fn set_fields(fields: &mut Vec<(String, String)>, own: Vec<(String, String)>) {
     fields.retain(|(given, _)| !own.iter().any(|(name, _)| name.eq_ignore_ascii_case(given)));
     fields.extend(own);

@@ -15,10 +15,10 @@ use crate::spec::{LoadSpec, UNIX};
 /// Time-out for trying one of several addresses.
 const TRIAL: Duration = Duration::from_secs(1);
 
-/// The addresses of the server: configured ones, or those that its name resolves to.
+/// The addresses of the server: configured, or resolved from its name.
 ///
-/// If a name has several addresses, only the first that accepts a connection is used. A name like `localhost` often
-/// has an address on which no server listens, and each connection would fail there first.
+/// If a name has several addresses, only the first that accepts a connection is used. A name like `localhost` often has
+/// an address on which no server listens, and each connection would fail there first.
 pub(crate) fn resolve(spec: &LoadSpec) -> Result<Arc<[SockAddr]>, EngineError> {
     match spec.connect.strip_prefix(UNIX) {
         Some(path) if spec.addresses.is_empty() => Ok(Arc::from([unix(path)?])),
@@ -51,7 +51,7 @@ fn ip(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
     let failed = |source| EngineError::Resolve { connect: connect.to_owned(), source };
     let addresses: Vec<SocketAddr> = connect.to_socket_addrs().map_err(failed)?.collect();
     match addresses.as_slice() {
-        [] => Err(failed(Error::new(ErrorKind::NotFound, "the name has no address"))),
+        [] => Err(failed(Error::new(ErrorKind::NotFound, "no IP address found"))),
         [only] => Ok(Arc::from([*only])),
         many => Ok(match many.iter().find(|address| TcpStream::connect_timeout(address, TRIAL).is_ok()) {
             Some(accepting) => Arc::from([*accepting]),

@@ -43,13 +43,13 @@ use crew::{Crew, await_connections};
 use gate::Start;
 use progress::Asked;
 
-/// Minimum time from announcing the start until the start, so that all workers wait for it by then.
+/// Minimum time between the announcement of the start and the start, so that all workers are ready in time.
 const LEAD_NS: u64 = 2_000_000;
-/// Additional time per worker.
+/// Additional lead time before the start, per worker.
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
-/// Additional time per slot, because each slot is visited once before the start.
+/// Additional lead time before the start, per slot, because each slot is visited once before the start.
 const LEAD_PER_PLACE_NS: u64 = 3_000;
-/// Time from announcing an early end until that end, so that all workers learn of it in time.
+/// Time between the announcement of an early end and the end, so that all workers receive it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
 /// Time before the end of the warm-up at which weir decides whether to extend it, so that no worker has to wait for
 /// the decision.
@@ -241,7 +241,7 @@ impl Coordinator<'_> {
     /// which all workers are ready.
     fn start_ns(&self) -> Result<u64, EngineError> {
         let (part, workers) = (&self.part, u64::from(self.part.workers));
-        // Each step has its own planned start, so the gate is called only for a load without one.
+        // A step can have its own planned start. The gate is called only if there is no planned start.
         let planned_ns = match part.spec.start_at_ns {
             Some(planned_ns) => Some(planned_ns),
             None => self.start.wait(self.stop),
@@ -332,8 +332,8 @@ impl Growth {
         Self { warm_up, has_settled: false, is_over: false }
     }
 
-    /// If the warm-up is about to end and latencies have not settled, postpones the sustained phase. Returns when
-    /// to call this again.
+    /// If the warm-up is about to end and latencies have not settled, postpones the sustained phase. Returns the time
+    /// of the next call.
     fn look(&mut self, now_ns: u64, timeline: &mut Timeline) -> u64 {
         if self.is_over {
             return u64::MAX;

@@ -20,7 +20,7 @@ use weir_results::{SlowClients, SlowCounts};
 use crate::error::EngineError;
 use crate::run::raise_open_files;
 
-/// Approximate length of a request head that is sent slowly: like that of a browser with some cookies.
+/// Approximate length of a request head that is sent slowly, as from a browser with some cookies.
 const HEAD_BYTES: usize = 1024;
 /// Size of the receive buffer of a client that reads slowly. With a larger buffer, the kernel would accept the
 /// response fast.
@@ -35,7 +35,7 @@ const STOP_LOOK: Duration = Duration::from_millis(10);
 /// Which slow clients to run, and against which server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SlowSpec {
-    /// Address of the server, which is connected to in plain text.
+    /// Address of the server. Connections to it use no TLS.
     pub address: SocketAddr,
     /// Value of the `Host` header field.
     pub host: String,
@@ -221,8 +221,8 @@ async fn write_all(writer: &mut (impl AsyncWrite + Unpin), head: &[u8], body_byt
     Ok(())
 }
 
-/// Reads a response, and returns its status. With `pace`, reads one piece of this size per tick; otherwise as fast
-/// as it arrives.
+/// Reads a response, and returns its status. With `pace`, reads one piece of the given size per tick; otherwise reads
+/// as fast as bytes arrive.
 async fn read_response(
     reader: &mut (impl AsyncRead + Unpin),
     mut pace: Option<(Interval, usize)>,
@@ -255,8 +255,8 @@ async fn read_response(
     }
 }
 
-/// Parses a response head. Once it is complete, returns the status and the decoder for the rest of the body, which
-/// has already processed the body bytes in `bytes`.
+/// Parses a response head. Once it is complete, returns the status and the decoder of the body. The decoder has already
+/// processed the body bytes in `bytes`.
 fn begun(bytes: &[u8]) -> io::Result<Option<(u16, BodyDecoder)>> {
     let mut slots = FieldSlots::new();
     let head = parse_response(bytes, ResponseTo::Other, &HeadLimits::default(), &mut slots);

@@ -48,7 +48,8 @@ pub struct LoadSpec {
     /// Addresses to use for a host and port instead of resolving the name.
     #[serde(default)]
     pub resolve: Vec<ResolveSpec>,
-    /// Addresses to connect to, instead of those of `connect` and `resolve`. Connections use them in round robin.
+    /// Addresses to connect to, instead of the addresses from `connect` and `resolve`. Connections use them in round
+    /// robin.
     #[serde(default)]
     pub addresses: Vec<SocketAddr>,
     /// TLS configuration; `None` for plain text.
@@ -93,9 +94,9 @@ pub struct LoadSpec {
     /// Duration of the warm-up in nanoseconds.
     pub warmup_ns: u64,
     /// Maximum duration of the warm-up in nanoseconds. The warm-up is extended up to this duration while latencies have
-    /// not settled. A value of at most `warmup_ns` turns this off. Loads with ramps, bursts or steps, loads that end by
-    /// a count, and loads that several machines share are not extended: each machine would choose another duration, and
-    /// their phases would differ.
+    /// not settled. A value of at most `warmup_ns` turns the extension off. The warm-up is never extended if the load
+    /// has ramps, bursts or steps, or if it ends after a number of requests. It is not extended either if several
+    /// machines share the load: each machine would choose another duration, and their phases would differ.
     #[serde(default)]
     pub warmup_most_ns: u64,
     /// Duration of the sustained phase, or of each step, in nanoseconds. Either this or `request_count` is set.
@@ -119,8 +120,8 @@ pub struct LoadSpec {
     /// worker.
     #[serde(default)]
     pub trace: Option<PathBuf>,
-    /// Whether the record keeps only counts per second, and no latencies per second. Latencies take about 3 KiB per
-    /// second, which long loads can save if nobody plots them.
+    /// Whether the record keeps only counts per second, and no latencies per second. This saves about 3 KiB per second,
+    /// for long loads whose latencies over time are not plotted.
     #[serde(default)]
     pub counts_only: bool,
     /// Whether workers busy-wait instead of sleeping. Requests are then less late, but each worker uses a whole
@@ -167,8 +168,7 @@ pub enum ProtocolSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "lowercase", deny_unknown_fields)]
 pub enum ModelSpec {
-    /// Closed loop: each connection (HTTP/2: each stream) sends the next request after the response to the one
-    /// before.
+    /// Closed loop: each connection (HTTP/2: each stream) sends its next request after the previous response.
     Closed {
         /// Think time between a response and the next request.
         #[serde(default)]
@@ -178,11 +178,11 @@ pub enum ModelSpec {
     Open {
         /// Mean number of requests per second over all machines. With a ramp, this is the rate at its start.
         rate_per_s: f64,
-        /// Rate at the end of the sustained phase, which is reached linearly from `rate_per_s`; `None` without a
+        /// Rate at the end of the sustained phase. The rate changes linearly from `rate_per_s` to it. `None` without a
         /// ramp.
         #[serde(default)]
         rate_to_per_s: Option<f64>,
-        /// Regular periods with another rate, which then replaces `rate_per_s`.
+        /// Periodic bursts. During a burst, another rate replaces `rate_per_s`.
         #[serde(default)]
         burst: Option<Burst>,
         /// How the gaps between requests are distributed.

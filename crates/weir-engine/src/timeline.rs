@@ -12,9 +12,10 @@ pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
     /// Start of the sustained phase.
     pub(crate) sustain_ns: u64,
-    /// End of the sustained phase; `u64::MAX` if a count of requests ends it and is not reached yet.
+    /// End of the sustained phase. If the load ends after a number of requests, this is `u64::MAX` until they are
+    /// reached.
     pub(crate) end_ns: u64,
-    /// End of the time to wait for the last responses after the phase.
+    /// Time at which waiting for the last responses ends.
     pub(crate) drain_end_ns: u64,
 }
 
@@ -23,19 +24,20 @@ pub(crate) struct Timeline {
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
-    /// Whether it is in the sustained phase.
+    /// Whether the interval is in the sustained phase.
     pub(crate) sustained: bool,
 }
 
 impl Timeline {
-    /// The times of a load that starts at `start_ns`. Without a `duration_ns`, a count of requests ends it.
+    /// The times of a load that starts at `start_ns`. Without `duration_ns`, the load ends after a number of requests.
     pub(crate) fn new(start_ns: u64, warmup_ns: u64, duration_ns: Option<u64>, drain_ns: u64) -> Self {
         let sustain_ns = start_ns + warmup_ns;
         let end_ns = duration_ns.map_or(u64::MAX, |duration_ns| sustain_ns + duration_ns);
         Self { start_ns, sustain_ns, end_ns, drain_end_ns: end_ns.saturating_add(drain_ns) }
     }
 
-    /// Ends the phase at `end_ns` if this is earlier than planned, and then waits at most `drain_ns` for responses.
+    /// Moves the end of the load to `end_ns` if this is earlier than planned. After the end, workers wait at most
+    /// `drain_ns` for responses.
     pub(crate) fn cut(&mut self, end_ns: u64, drain_ns: u64) {
         if end_ns < self.end_ns {
             self.end_ns = end_ns;

@@ -1,5 +1,4 @@
-//! TLS on connections, with rustls. Configurations are built once per load. Sessions are driven with sockets that
-//! do not block.
+//! TLS on connections, with rustls. Configurations are built once per load. Sessions use non-blocking sockets.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::Path;
@@ -32,7 +31,7 @@ use tickets::Tickets;
 
 /// How much plain text is encrypted at once: about as much as the socket accepts.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Separates the choice of sessions to resume from other random numbers of the same seed.
+/// Changes the seed (XOR), so that the choice of sessions to resume does not repeat other random choices of the load.
 const RESUME: u64 = 0x2545_f491_4f6c_dd1d;
 
 /// Creates TLS sessions. Cloning is cheap.
@@ -53,7 +52,7 @@ pub(crate) struct Session {
     connection: ClientConnection,
     /// The index of the server name.
     domain: u32,
-    /// Whether plain text may be pending that arrived together with the end of the handshake.
+    /// Whether plain text that arrived with the end of the handshake may be pending.
     has_early: bool,
     /// Whether the peer has sent close_notify.
     is_ended: bool,
@@ -63,7 +62,7 @@ impl TlsClient {
     /// Reads the certificates and keys, and builds the configurations.
     ///
     /// # Errors
-    /// If a file cannot be read, or does not contain what it should.
+    /// If a file cannot be read, or does not contain the expected certificate or key.
     pub(crate) fn new(
         spec: &TlsSpec,
         protocol: ProtocolSpec,
@@ -101,15 +100,15 @@ impl TlsClient {
         let config = if drawn < self.resumption { &self.resuming } else { &self.fresh };
         let (domain, name) = self.names.pick(place, self.sessions);
         let mut connection = ClientConnection::new(Arc::clone(config), name)
-            .expect("a configuration that was checked makes sessions");
+            .expect("a validated configuration can create sessions");
         connection.set_buffer_limit(None);
         Session { connection, domain, has_early: true, is_ended: false }
     }
 }
 
 impl Session {
-    /// Continues the handshake. Returns true when it is complete, and false when it has to wait for the peer.
-    /// Received bytes pass through `sealed`.
+    /// Continues the handshake. Returns true when it is complete, and false when it has to wait for the peer. `sealed`
+    /// is a buffer for received bytes.
     pub(crate) fn shake_hands(
         &mut self,
         socket: &mut Socket,
@@ -141,8 +140,8 @@ impl Session {
         }
     }
 
-    /// Returns the plain text that arrived together with the end of the handshake; nothing from the second call on.
-    /// The server's first bytes may arrive with its Finished message, and the socket does not report them again.
+    /// Returns the plain text that arrived with the end of the handshake. Later calls return nothing. The server's
+    /// first bytes may arrive with its Finished message, and the socket does not report them again.
     pub(crate) fn take_early(&mut self, plain: &mut [u8]) -> Result<usize, String> {
         match std::mem::take(&mut self.has_early) {
             true => self.decrypt(&[], plain),
@@ -181,7 +180,7 @@ impl Session {
         loop {
             match self.flush(socket) {
                 Ok(true) if taken < bytes.len() => {}
-                // If some bytes were used, that is returned first. The next call returns the error.
+                // If some bytes were used, their number is returned now. The next call returns the error.
                 Err(error) if taken == 0 => return Err(error),
                 _ => return Ok(taken),
             }
@@ -299,8 +298,8 @@ fn config(spec: &TlsSpec) -> Result<ClientConfig, EngineError> {
         .map_err(|error| invalid("key", format!("{}: {error}", key_path.display()), KEY_REMEDY))
 }
 
-/// Offers AES-128 and X25519 first, as browsers do. Servers that prefer the client's order and servers that prefer
-/// their own then choose the same, so that results can be compared.
+/// Offers AES-128 and X25519 first, as browsers do. So servers that follow the client's order choose the same
+/// algorithms as servers that follow their own order, and their results can be compared.
 fn provider() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     let is_first = |suite: CipherSuite| {
@@ -324,7 +323,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, EngineError> {
         return match roots.is_empty() {
             true => Err(invalid(
                 "cacert",
-                "this system has no CA certificates",
+                "the load generator's host has no CA certificates",
                 "install CA certificates, or set `--cacert` or `--insecure` (in a scenario: `ca`, `insecure`)",
             )),
             false => Ok(roots),
@@ -355,7 +354,7 @@ const KEY_REMEDY: &str = "use a readable file with the private key of the certif
 fn pem_error(error: &rustls::pki_types::pem::Error) -> String {
     match error {
         rustls::pki_types::pem::Error::Io(error) => error.to_string(),
-        rustls::pki_types::pem::Error::NoItemsFound => "the file contains no PEM section of this kind".into(),
+        rustls::pki_types::pem::Error::NoItemsFound => "the file contains no PEM private key".into(),
         error => error.to_string(),
     }
 }

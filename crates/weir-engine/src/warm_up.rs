@@ -43,8 +43,8 @@ struct Slot {
 }
 
 impl WarmUp {
-    /// A warm-up that starts at `start_ns` and lasts at least `asked_ns` and at most `most_ns`. `None` if there is
-    /// nothing to extend, or if it is shorter than 100 ns.
+    /// A warm-up that starts at `start_ns` and lasts at least `asked_ns` and at most `most_ns`. `None` if the maximum
+    /// allows no extension, or if `asked_ns` is below 100 ns.
     pub(crate) fn new(start_ns: u64, asked_ns: u64, most_ns: u64, workers: u32) -> Option<Arc<Self>> {
         let slot_ns = asked_ns / SLOTS;
         if slot_ns == 0 || most_ns <= asked_ns {
@@ -95,8 +95,8 @@ impl WarmUp {
         self.sustain_ns.compare_exchange(sustain_ns, later_ns, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Called when a worker reaches `sustain_ns`, the start that it was given. Makes this start final, or returns
-    /// the time to which the coordinator has postponed it.
+    /// Called when a worker reaches `sustain_ns`, the planned start of its sustained phase. Makes this start final. If
+    /// the coordinator has postponed it, returns the new start instead.
     pub(crate) fn reach(&self, sustain_ns: u64) -> Result<(), u64> {
         let reached = self.sustain_ns.compare_exchange(
             sustain_ns,
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(warm_up.reach(1_150 * MS), Ok(()));
         assert!(!warm_up.put_off(1_150 * MS, 1_200 * MS));
         assert_eq!(warm_up.reach(1_150 * MS), Ok(()), "the second worker");
-        assert_eq!(warm_up.reach(1_100 * MS), Err(1_150 * MS), "one that was kept from its processor");
+        assert_eq!(warm_up.reach(1_100 * MS), Err(1_150 * MS), "a worker that had no CPU for a while");
     }
 
     #[test]

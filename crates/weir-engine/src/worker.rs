@@ -41,7 +41,7 @@ const TIMER_TOKEN: u64 = u64::MAX - 1;
 /// A message from a worker to the coordinator.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Each connection is open, or its first attempt has failed.
+    /// The worker's connections are open, or the first attempts to open them have failed.
     Connected,
     /// An interval has ended; these are its counts and latencies.
     Interval(Box<Interval>),
@@ -69,7 +69,7 @@ pub(crate) struct WorkerPlan {
     /// Whether the worker busy-waits instead of sleeping.
     pub(crate) spin: bool,
     pub(crate) events: Sender<(u32, Event)>,
-    /// Delivers the flow once all workers are connected.
+    /// Delivers the [`Flow`], the worker's load without its I/O, once all workers are connected.
     pub(crate) start: Receiver<Flow>,
 }
 
@@ -112,8 +112,7 @@ pub(crate) fn work(plan: WorkerPlan) -> std::io::Result<()> {
     };
     worker.adopt_connections();
     if worker.wait_for_start() {
-        // Bytes that arrived since the connections were passed to the load belong to no request, so they are read
-        // before the load sends its first request.
+        // Bytes that have arrived by now belong to no request. They are read before the load sends its first request.
         let ready = worker.net.poll.now();
         worker.serve_ready(ready, mono_ns());
         worker.run(plan.worker, &plan.events);
@@ -139,7 +138,7 @@ struct Worker {
     /// Connections that have more to read than one turn allows.
     again: Vec<usize>,
     expired: Vec<usize>,
-    /// Number of responses that have arrived in part, plus the number of blocked writes.
+    /// Number of partial responses plus number of blocked writes.
     partial: usize,
     pace: Pace,
     /// Alarms are set for all arrivals up to this time.
@@ -154,7 +153,7 @@ struct Worker {
     spin: bool,
 }
 
-/// What processing received bytes has shown.
+/// Result of processing received bytes.
 enum Taken {
     More,
     /// A response is complete and was processed at this time. The connection stays open.
@@ -254,8 +253,8 @@ impl Worker {
         }
     }
 
-    /// Processes bytes that were read from connection `place`. Their number is 0 if all of them belong to TLS
-    /// itself.
+    /// Processes `bytes` bytes that were read from connection `place`. `bytes` is 0 if TLS itself used everything that
+    /// was read.
     #[inline]
     fn take(&mut self, place: usize, bytes: usize, stamp_ns: Option<u64>) -> Taken {
         if bytes == 0 {
@@ -309,8 +308,8 @@ impl Worker {
                 }
                 Read::Closed => {
                     let now_ns = mono_ns();
-                    // The kernel does not timestamp a close. If the close was read together with a response, it
-                    // counts as arriving with it.
+                    // The kernel does not timestamp a close. If a response was read just before the close, the close
+                    // gets the timestamp of the response.
                     let came_ns = last_stamp_ns.map_or(now_ns, |stamp| self.came_ns(Some(stamp), now_ns));
                     return self.closed(place, now_ns, came_ns);
                 }
@@ -341,8 +340,8 @@ impl Worker {
                 if came_ns <= now_ns && now_ns - came_ns < STAMP_AGE_NS_MAX { came_ns } else { now_ns }
             }
             None => {
-                // The kernel starts to timestamp a little after it was enabled. If it never does, reads must not be
-                // deferred.
+                // The first reads after timestamps are enabled may have none. If the kernel never adds timestamps,
+                // reads must not be deferred.
                 self.stamps_missed += u32::from(self.net.is_stamped);
                 self.net.is_stamped &= self.stamps_missed < STAMPS_MISSED_MAX;
                 now_ns
@@ -364,7 +363,7 @@ impl Worker {
         self.mend_connections(now_ns);
     }
 
-    /// Ends the load early if an early end is announced. Returns whether it is.
+    /// Ends the load early and returns true if an early end is announced.
     fn heed_early_end(&mut self) -> bool {
         let end_ns = self.early_end_ns.load(Ordering::Acquire);
         if end_ns != 0 {

@@ -87,7 +87,8 @@ pub(crate) fn columns() -> Vec<Column> {
     }));
     columns.push(Column::integer(
         "whole_uncertain",
-        "Sent requests of the whole load that may not have arrived: the connection broke, or they timed out.",
+        "Requests of the whole load that were sent, but perhaps did not arrive: their connection broke, or they \
+        timed out.",
         |entry| Some(entry.whole()?.record.whole_uncertain),
     ));
     columns.extend(counters());
@@ -190,13 +191,15 @@ fn load() -> Vec<Column> {
             Set::Step(_, step) => Some(step.connections.into()),
             Set::Route(_) => None,
         }),
-        Column::float("asked_rate_per_s", "Arrival rate of the scenario; missing in closed loop.", |entry| {
-            match entry.set()? {
+        Column::float(
+            "asked_rate_per_s",
+            "Arrival rate that the scenario sets, requests per second; missing in closed loop.",
+            |entry| match entry.set()? {
                 Set::Load => entry.measurement()?.rate_per_s,
                 Set::Step(_, step) => step.rate_per_s,
                 Set::Route(_) => None,
-            }
-        }),
+            },
+        ),
         of_result("duration_s", "Length of the sustained phase, seconds.", |result| result.duration_s),
     ]
 }
@@ -306,7 +309,7 @@ fn answers() -> Vec<Column> {
         })
     }));
     columns.extend(Errors::default().by_cause().into_iter().enumerate().map(|(at, (name, _))| {
-        let meaning = format!("Failures with the cause `{name}`, including failed attempts to connect.");
+        let meaning = format!("Failed requests and failed connections with the cause `{name}`.");
         Column::integer(format!("errors_{name}"), meaning, move |entry| {
             Some(entry.result()?.errors.by_cause()[at].1)
         })
@@ -315,7 +318,9 @@ fn answers() -> Vec<Column> {
         Column::integer("tls_handshakes", "TLS handshakes of the whole load; missing without TLS.", |entry| Some(entry.result()?.tls.as_ref()?.handshakes)),
         Column::integer("tls_resumed", "TLS handshakes of the whole load that resumed a session.", |entry| Some(entry.result()?.tls.as_ref()?.resumed)),
         Column::integer("tls_failed", "Failed TLS handshakes of the whole load.", |entry| Some(entry.result()?.tls.as_ref()?.failed)),
-        Column::integer("tls_handshake_ns_p50", "Median time from the established TCP connection to the finished handshake, nanoseconds. It is for connections opened under load, or for those opened before the load if there are no others.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
+        Column::integer("tls_handshake_ns_p50", "Median time from the established TCP connection to the finished \
+        handshake, nanoseconds. It covers connections opened under load; if there are none, connections opened \
+        before the load.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p50),
         Column::integer("tls_handshake_ns_p99", "99th percentile of the same time as in `tls_handshake_ns_p50`, nanoseconds.", |entry| entry.result()?.tls.as_ref()?.handshake_ns.p99),
         Column::integer("http2_goaways", "GOAWAY frames received in the whole load; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.goaways)),
         Column::integer("http2_sent_again", "Requests of the whole load that the generator retried because a GOAWAY left them unprocessed; missing over HTTP/1.1.", |entry| Some(entry.result()?.http2?.sent_again)),
@@ -406,7 +411,8 @@ fn host() -> Vec<Column> {
         }),
         Column::float(
             "host_busiest_core_share",
-            "Share of the time in which the busiest core was neither idle nor stolen; the JSON has every core.",
+            "Share of the time in which the busiest core was neither idle nor stolen; the JSON contains the share of \
+            each core.",
             |entry| {
                 let shares = &entry.whole()?.host_usage.as_ref()?.core_busy_shares;
                 shares.iter().copied().reduce(f64::max)
@@ -425,24 +431,21 @@ fn counters() -> Vec<Column> {
     vec![
         Column::integer(
             "counted_generator_sent",
-            "Requests of the whole load by the generator's own counter.",
+            "Sent requests of the whole load, counted by the generator.",
             |entry| Some(entry.whole()?.counters.generator_sent),
         ),
         Column::integer(
             "counted_generator_uncertain",
-            "Sent requests of the whole load that may not have arrived: the connection broke, or they timed out.",
+            "Requests of the whole load that were sent, but perhaps did not arrive: their connection broke, or they \
+            timed out.",
             |entry| Some(entry.whole()?.counters.generator_uncertain),
         ),
-        Column::integer(
-            "counted_gateway",
-            "Requests of the whole load by the gateway's own counter.",
-            |entry| entry.whole()?.counters.gateway_requests,
-        ),
-        Column::integer(
-            "counted_origin",
-            "Requests of the whole load by the upstream's own counter.",
-            |entry| entry.whole()?.counters.origin_requests,
-        ),
+        Column::integer("counted_gateway", "Requests of the whole load, counted by the gateway.", |entry| {
+            entry.whole()?.counters.gateway_requests
+        }),
+        Column::integer("counted_origin", "Requests of the whole load, counted by the upstream.", |entry| {
+            entry.whole()?.counters.origin_requests
+        }),
         Column::integer(
             "origin_delay_ns_mean",
             "Mean delay that the upstream reports, nanoseconds; missing without a configured delay.",

@@ -8,7 +8,7 @@ pub enum ExportError {
     /// A histogram of the run cannot be decoded.
     #[error("cell {cell}, load `{load}`: {source}")]
     Histogram {
-        /// The cell's index in the plan.
+        /// The number of the cell, from 1, as `weir run --plan` and the report show it.
         cell: u32,
         /// The load's name.
         load: String,
@@ -23,6 +23,6 @@ pub enum ExportError {
 impl ExportError {
     /// Adds the cell and the load to the error of a histogram.
     pub(crate) fn histogram<'a>(cell: &'a Cell, load: &'a str) -> impl Fn(HistogramError) -> Self + 'a {
-        move |source| Self::Histogram { cell: cell.key.index, load: load.to_owned(), source }
+        move |source| Self::Histogram { cell: cell.key.index + 1, load: load.to_owned(), source }
     }
 }

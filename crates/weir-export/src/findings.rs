@@ -18,7 +18,7 @@ const BEFORE: [(&str, Kind, &str); 3] = [
 const AXES: (&str, Kind, &str) = (
     "axis.PATH",
     Kind::Text,
-    "Value of a varied field; also the fault, the kind of client or the repeat. One column per field.",
+    "What the row is for: a value of a varied field, a fault, a kind of client or a repeat. One column per field.",
 );
 
 /// Columns after those of the axes: name, type and meaning.
@@ -37,7 +37,7 @@ const BEHIND: [(&str, Kind, &str); 9] = [
         "Lower bound of the 95 % confidence interval. If `text` is `bounds`: lower bound of a value that is not valid. If \
          `text` is `least and greatest`: minimum of the repeats.",
     ),
-    ("high", Kind::Float, "Upper bound or maximum, in the same way as `low`."),
+    ("high", Kind::Float, "Upper bound or maximum, under the same conditions as `low`."),
     ("repeats_valid", Kind::Integer, "Repeats with a valid value."),
     ("repeats", Kind::Integer, "All repeats."),
     ("text", Kind::Text, "A value in words, or the meaning of `low` and `high`."),
@@ -82,7 +82,7 @@ pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     .collect()
 }
 
-/// Whether the value is the same as in the row above, in a column that shows repeated values only once.
+/// For a column that shows repeated values only once: whether the value is the same as in the row above.
 fn is_shown_above(table: &Values, place: usize, at: usize) -> bool {
     let (row, above) = (&table.rows[place], place.checked_sub(1).map(|above| &table.rows[above]));
     let is_same = |above: &Row| above.gateway == row.gateway && above.values[at] == row.values[at];

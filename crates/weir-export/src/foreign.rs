@@ -1,8 +1,8 @@
 //! Reads results of other programs for comparisons: the CSVs of the Gorouter rig, Locust's statistics, k6's summaries.
 //!
 //! Each file is one repeat. Such files contain little about the conditions of the measurement and nothing about its
-//! validity. So all repeats are used, except those in which too many requests failed, and the comparison reports that
-//! their provenance is unknown.
+//! validity. So weir uses all repeats, except those in which too many requests failed. The comparison reports that the
+//! provenance of these results is unknown.
 
 mod error;
 mod gorouter;
@@ -138,7 +138,7 @@ fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
 /// A format of tables: its program, the columns that identify it, and the variant of [`Form`].
 type Known = (&'static str, &'static [&'static str], fn(Rows) -> Form);
 
-/// The content of a file, by its format, which is detected from the start of the text.
+/// The content of a file. The start of the text determines its format.
 enum Form {
     Times(Rows),
     Cpu(Rows),
@@ -161,8 +161,7 @@ impl Form {
             (gorouter::PROGRAM, &gorouter::CPU, Self::Cpu),
             (locust::PROGRAM, &locust::COLUMNS, Self::Statistics),
         ];
-        // Choose the format with the largest share of its columns in the file. If columns are missing, they are
-        // reported.
+        // Choose the format whose columns are most complete in the file. If some are missing, they are reported.
         let has = |columns: &[&str]| columns.iter().filter(|column| rows.has(column)).count();
         let (program, columns, form) = forms
             .into_iter()

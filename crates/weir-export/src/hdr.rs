@@ -10,8 +10,8 @@ use weir_results::{Cell, LoadRecord, LoadSecond, Measurement, Run};
 use crate::ExportError;
 use crate::entry::loads;
 
-/// The log contains the maximum of each interval in milliseconds, like HdrHistogram's own logs; values are in
-/// nanoseconds.
+/// Histogram values are in nanoseconds. The log's maximum of each interval is in milliseconds, as in HdrHistogram's own
+/// logs.
 const MAX_VALUE_DIVISOR: f64 = 1e6;
 
 /// What a line of the log contains.
@@ -31,7 +31,7 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()
         .add_comment("[Histogram log format version 1.3]")
-        .add_comment(&format!("latency in nanoseconds, run {} of weir", run.id))
+        .add_comment(&format!("latency in nanoseconds, weir run {}", run.id))
         .with_start_time(base_time)
         .with_base_time(base_time)
         .with_max_value_divisor(MAX_VALUE_DIVISOR)
@@ -47,7 +47,7 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
         let length = seconds(interval.second.length_s);
         writer.write_histogram(&histogram, start, length, tag).expect("writing to memory cannot fail");
     }
-    Ok(String::from_utf8(log).expect("a log is numbers, base64, and tags that were text"))
+    Ok(String::from_utf8(log).expect("numbers, base64 and tags are UTF-8"))
 }
 
 /// The seconds of all loads, ordered by start, as readers expect them.

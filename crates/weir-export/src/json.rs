@@ -6,7 +6,7 @@ use weir_results::{Cell, CellOutcome, Histogram, HistogramError, Measurement, Ru
 use crate::ExportError;
 use crate::entry::{described, in_order};
 
-/// Version of this format. The content has its own version, that of the result schema.
+/// Version of this format. The content has a separate version: the version of the result schema.
 const FORMAT_VERSION: u32 = 1;
 
 /// Renders the run as one JSON document.

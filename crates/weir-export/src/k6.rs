@@ -57,7 +57,7 @@ fn metrics(measurement: &Measurement) -> Value {
     put("http_req_duration", trend(&result.service_time_ns));
     let failed = (requests > 0).then(|| bad as f64 / requests as f64);
     put("http_req_failed", json!({ "passes": bad, "fails": requests - bad, "value": failed }));
-    // The rate is that of responses within the sustained phase; the counts also include responses during the drain.
+    // The rate includes only responses within the sustained phase; the counts also include responses during the drain.
     put("http_reqs", json!({ "count": requests, "rate": result.rate_per_s }));
     put("iteration_duration", trend(&result.latency_ns));
     put("iterations", json!({ "count": books.completed, "rate": result.rate_per_s }));

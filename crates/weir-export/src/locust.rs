@@ -95,7 +95,7 @@ fn statistics(
     let ms = |ns: Option<u64>| number(ns.map(|ns| ns as f64 / 1e6));
     let mut row = vec![method.to_owned(), name.to_owned(), ended.to_string(), failures.to_string()];
     row.extend([ms(times.p50), number(times.mean.map(|ns| ns / 1e6)), ms(times.min), ms(times.max)]);
-    // weir counts bytes on the wire, including headers, so it does not know the size of the bodies.
+    // weir counts bytes on the wire, including headers, so the size of the bodies is unknown.
     row.push(MISSING.to_owned());
     row.extend([number(per_s), number(per_second(failures, duration_s))]);
     let quantiles = [

@@ -104,7 +104,7 @@ fn axis() -> ColumnDescription {
         name: "axis.PATH".to_owned(),
         kind: "float or text",
         meaning: "Value of an axis; one column per axis, named by its path in the scenario \
-                  (`axis.limits.data.cpus`). Text if a value is not a number."
+                  (`axis.limits.data.cpus`). The column is text if any value of the axis is not a number."
             .to_owned(),
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Request header; can be repeated
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
-    /// Listener that receives the request, by its name or, if it has none, by its address
+    /// Listener that receives the request: its name, or its address if it has no name
     ///
     /// Default: the listener that matches the scheme and port of the URL. Required if several listeners match and their
     /// routes differ. With this option, TLS depends on the listener, not on the scheme of the URL.
@@ -111,8 +111,8 @@ fn foreign_scheme(url: &str) -> Option<&str> {
     (is_scheme && !is_known).then_some(scheme)
 }
 
-/// The authority and the target of a CONNECT request, both with a port. They are equal, unless the URL has no host;
-/// then the authority is empty.
+/// The authority and the target of a CONNECT request, both with a port. If the URL has no host, the authority is empty;
+/// otherwise both are equal.
 fn tunnel(url: &str) -> (String, String) {
     let (authority, target) = parts(url);
     match host_and_port(authority) {
@@ -148,8 +148,8 @@ fn listener_of<'t>(table: &'t Table, arguments: &Arguments) -> Result<Option<Kno
     found.copied().map(Some).ok_or_else(unknown)
 }
 
-/// The first listener that matches the URL's scheme and port. A scheme or port that no listener has is ignored. Fails
-/// if several listeners match and their routes differ.
+/// The first listener that matches the URL's scheme and port. Ignores the scheme or the port if no listener matches it.
+/// Fails if several listeners match and their routes differ.
 fn by_url<'t>(table: &Table, all: Vec<Known<'t>>, url: &str) -> Result<Option<Known<'t>>, Problem<()>> {
     let is_secure = is_https(url);
     let port = host_and_port(parts(url).0).1.unwrap_or(default_port(url));

@@ -130,8 +130,8 @@ struct Args {
 enum Command {
     /// Check a configuration and all files that it names, print a summary, and exit
     ///
-    /// The command opens no socket. It prints at most 32 errors (10 of a file above 1 MiB), and none that only follow
-    /// from another error. It warns of: routes that match no request; routes that another spelling of the path
+    /// The command opens no socket. It prints at most 32 errors (10 of a file above 1 MiB), and omits errors that only
+    /// follow from another error. It warns of: routes that match no request; routes that another spelling of the path
     /// bypasses; `cors` without OPTIONS in `methods`; no routes; unused backends; backends without endpoints or
     /// weights; certificates and CAs that expired, expire within 14 days or are not valid yet; certificates that match
     /// neither their `hosts` nor a host of a route; plain HTTP on addresses other than loopback for routes with
@@ -191,7 +191,7 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
         Err(Failure::Command(Problem { message, remedy, .. })) => {
-            // The format of clap, as in `weir`.
+            // Same format as the errors of clap, as in `weir`.
             report(&[format!("error: {message}"), format!(" help: {remedy}")]);
             ExitCode::from(2)
         }
@@ -246,8 +246,8 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     weir_io::raise_open_files();
     let folder = args.runtime_dir.as_deref();
     let mut inherited = InheritedSockets::find(folder, &table, args.admin).map_err(Failure::Environment)?;
-    // Steps that may fail come before the gateway accepts clients, because closing its sockets again would lose
-    // connections.
+    // Steps that may fail come before the gateway accepts clients. After that, a failure would close its listening
+    // sockets and lose connections.
     let of_admin = args.admin.map(|address| admin_socket(address, &mut inherited)).transpose()?;
     let sockets = std::mem::take(&mut inherited.sockets);
     let gateway = Arc::new(Gateway::start_with(table, sockets).map_err(failure_of)?);
@@ -257,7 +257,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     let serve_admin = |(address, socket)| {
         let stops = requests.sender();
         let on_drain = move || {
-            // The receiver lives until the gateway has drained.
+            // Errors can be ignored: the receiver lives until the gateway has drained.
             let _ = stops.send(Request::Stop);
         };
         Ok((address, Admin::serve(socket, Arc::clone(&gateway), args.admin_host.clone(), on_drain)?))
@@ -274,7 +274,7 @@ fn serve(config: &Path, args: &Args) -> Result<(), Failure> {
     requests.before_immediate_exit(move || write_last_lines(&of_requests));
     let changes = requests.sender();
     let on_change = move || {
-        // The receiver lives as long as this function runs.
+        // Errors can be ignored: the receiver lives as long as this function runs.
         let _ = changes.send(Request::Refresh);
     };
     let watch = Watch::start(on_change).map_err(environment)?;
@@ -358,7 +358,7 @@ fn admin_socket(
     Ok((address, socket.map_err(failed)?))
 }
 
-/// The files to watch for changes: referenced files and, if `with_sources`, the configuration files.
+/// The files to watch for changes: referenced files, and also the configuration files if `with_sources` is true.
 fn watched(source: &FileSource, with_sources: bool) -> Stamps {
     let mut files = source.stamps();
     if with_sources {
@@ -372,7 +372,7 @@ fn wait_until_drained(gateway: &Arc<Gateway>, requests: &Requests) -> Result<(),
     let (joined, sender) = (Arc::clone(gateway), requests.sender());
     let thread = std::thread::Builder::new().name("weir-end".to_owned());
     let joining = thread.spawn(move || {
-        // The receiver waits for this request.
+        // This cannot fail, because the receiver waits for this request.
         let _ = sender.send(Request::Drained(joined.join()));
     });
     let is_well = match joining {

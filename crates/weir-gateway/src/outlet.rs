@@ -1,4 +1,4 @@
-//! Queues for standard output and standard error, either of which may be a pipe that nobody reads.
+//! Queues for standard output and standard error. Each of them may be a pipe that nobody reads.
 //!
 //! A thread per output writes the lines, so a blocked output blocks no other thread, such as the one that handles
 //! signals. If the queue is full, lines are dropped and counted.
@@ -32,8 +32,8 @@ enum Message {
 }
 
 impl Outlet {
-    /// Writes to `out` from a thread with this name. If lines were dropped, calls `report_dropped` with their number
-    /// after the next line.
+    /// Writes to `out` from a thread with this name. If lines were dropped, writes the next line and then calls
+    /// `report_dropped` with the number of dropped lines.
     pub(crate) fn open(
         thread: &str,
         out: impl Write + Send + 'static,
@@ -79,7 +79,7 @@ impl Outlet {
 /// Opens the output of [`print_and_log`].
 pub(crate) fn open_standard_output() -> io::Result<()> {
     let outlet = Outlet::open("weir-output", io::stdout(), warn_dropped)?;
-    // The program calls this once.
+    // The program calls this function once, so the value is not set yet.
     let _ = STANDARD_OUTPUT.set(outlet);
     Ok(())
 }

@@ -47,7 +47,8 @@ impl Levels {
         Ok(Levels { is_fixed: asked.is_some(), configured: configured.clone() })
     }
 
-    /// Applies another configuration. If its level is unchanged, a level that the admin server set stays.
+    /// Applies another configuration. If its level is the same as before, a level that was set through the admin server
+    /// stays.
     pub(crate) fn update(&mut self, configured: &ProgramLog) {
         if let Some(logger) = LOGGER.get() {
             logger.set_format(configured);

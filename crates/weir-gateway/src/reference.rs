@@ -23,8 +23,8 @@ Look up a command or flag of weir-gateway. `weir-gateway reference cli` prints t
 
 const METRICS: &str = "\
 Look up the type, labels and meaning of a metric of weir-gateway. `weir-gateway reference metrics` prints this page; \
-[operations.md](../operations.md) shows which metrics to watch. The [admin server](../gateway-logs.md#admin-endpoints) serves them for \
-Prometheus (text format 0.0.4):
+[operations.md](../operations.md) shows which metrics to watch. The [admin \
+server](../gateway-logs.md#admin-endpoints) serves the metrics for Prometheus (text format 0.0.4):
 
 ```console
 $ weir-gateway --config gateway.yaml --admin 127.0.0.1:9901
@@ -57,12 +57,14 @@ page; [gateway-logs.md](../gateway-logs.md#access-log) shows how to configure th
 - In a text, quotation marks, backslashes and unprintable bytes are written as `\\xHH`; JSON escapes them as usual. So a \
 client cannot forge a line.
 - If the gateway rejects malformed request headers (400, 408, 414, 417, 431, 501, 505), the line has only the parts \
-that parsed. It has the method, and if the request line is complete, the target (at most 2,048 bytes) and the version. \
-It has `$host`, `$http_NAME` and the client address from trusted proxies only if all headers parsed. Before you block \
+that parsed. The target (at most 2,048 bytes) and the version are missing if the request line is incomplete. \
+`$host`, `$http_NAME` and the client address from trusted proxies are missing unless all headers parsed. Before you \
+block \
 an address behind proxies, check that `$remote_addr_source` is `forwarded`.";
 
 /// The meaning of log variables that are named after a request header.
-const HEADER: &str = "A request header as the client sent it; its name is in lower case, with `_` for `-`. Repeated \
+const HEADER: &str = "A request header as the client sent it; `NAME` is the header name in lower case, with `_` for \
+`-`. Repeated \
 headers are joined with `, ` (`Cookie`: `; `), as in nginx. A header that the gateway drops because of its name has no \
 value.";
 
@@ -73,8 +75,8 @@ body, the access log and `weir_errors_total`.
 
 - *cut*: the response had begun, so the gateway resets the client connection and sends no error response. Such a cause \
 is only in the access log and the metric.
-- Causes without a status never lead to a response. They are in the metric and the log, and failed TLS handshakes send a \
-TLS alert.";
+- For causes without a status, the gateway never sends a response. These causes are in the metric and the log. If a \
+TLS handshake fails, the gateway sends a TLS alert.";
 
 /// A page of the reference.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -150,6 +152,6 @@ fn causes_table() -> String {
         vec![status, format!("`{}`", cause.name()), cause.text().to_owned(), cause.meaning().to_owned()]
     };
     let head =
-        ["status", "cause", "text in the response (in the log, if there is no status)", "what happened"];
+        ["status", "cause", "text in the response, or in the log if there is no status", "what happened"];
     table(&head, causes.into_iter().map(row))
 }

@@ -68,8 +68,8 @@ impl InheritedSockets {
         Ok(inherited)
     }
 
-    /// Reports to the old process, if there is one, that this process serves. When this returns, the old process no
-    /// longer accepts clients.
+    /// If there is an old process, reports to it that this process serves. When this returns, the old process no longer
+    /// accepts clients.
     pub(crate) fn take_over(self) -> Result<(), String> {
         match self.predecessor {
             Some(predecessor) => predecessor.announce_ready(&self.taken).map_err(|error| error.to_string()),
@@ -108,7 +108,7 @@ pub(crate) struct Upgrader {
     requests: Sender<Request>,
     /// Time limit for the new process to become ready.
     timeout: Time,
-    /// A process that SIGUSR2 started and that is neither ready nor exited.
+    /// The process that SIGUSR2 started, until it is ready or exits.
     new_process: Option<Arc<Mutex<Child>>>,
 }
 
@@ -149,8 +149,7 @@ impl Upgrader {
         } else if self.new_process.is_some() {
             Err("cannot upgrade: the new process is still starting".to_owned())
         } else {
-            self.try_start()
-                .map_err(|error| format!("cannot upgrade: the new process does not start: {error}"))
+            self.try_start().map_err(|error| format!("cannot upgrade: cannot start the new process: {error}"))
         };
         match outcome {
             Ok(started) => self.new_process = Some(started),
@@ -171,7 +170,7 @@ impl Upgrader {
                 "stopping the new process: it was not ready within {} (`--upgrade-timeout`)",
                 self.timeout
             );
-            // `watch_over` reports the exit, so an error because the process has just exited can be ignored.
+            // An error can be ignored: the process has just exited, and `watch_over` reports that.
             let _ = process.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
@@ -194,7 +193,7 @@ impl Upgrader {
                 let name =
                     successor.process.map_or("another process".to_owned(), |id| format!("process {id}"));
                 successor.conclude();
-                print_and_log(&format!("handed over to {name}"));
+                print_and_log(&format!("sockets handed over to {name}"));
                 true
             }
             Err(error) => {
@@ -229,7 +228,7 @@ impl Upgrader {
         let thread = std::thread::Builder::new().name("weir-next".to_owned());
         let watching = thread.spawn(move || watch_over(&watched, timeout, &requests));
         if let Err(error) = watching {
-            // Without this thread, the exit of the new process is never reported.
+            // Without this thread, the exit of the new process would never be reported, so stop it.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
             return Err(error);
         }
@@ -257,7 +256,8 @@ fn check_folder(folder: &Path) -> Result<(), String> {
     ))
 }
 
-/// Sends a request when the new process exceeds `timeout`, and when it exits. Both are ignored after a handover.
+/// Sends a request to the main thread when the new process has run for `timeout`, and another when it exits. After a
+/// handover, both requests are ignored.
 fn watch_over(child: &Mutex<Child>, timeout: Duration, requests: &Sender<Request>) {
     let began = Instant::now();
     let mut is_late = false;
@@ -268,7 +268,7 @@ fn watch_over(child: &Mutex<Child>, timeout: Duration, requests: &Sender<Request
                 let _ = requests.send(Request::NewProcessExited(status));
                 return;
             }
-            // It is not a child of this process any more.
+            // The new process is no longer a child of this process.
             Err(_) => return,
         }
         if !is_late && began.elapsed() >= timeout {

@@ -24,7 +24,7 @@ const TRAILER_FIELDS_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct ChunkedDecoder {
     state: State,
-    /// In the size line: the size so far. In the data: the number of bytes that are left.
+    /// While a size line is read: the size so far. While data is read: the number of bytes that are left in the chunk.
     remaining: u64,
     extension_bytes: usize,
     extensions_bytes: usize,
@@ -33,22 +33,23 @@ pub(crate) struct ChunkedDecoder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the first digit.
+    /// Before the first digit of a chunk size.
     SizeStart,
-    /// After this number of digits.
+    /// In a chunk size, after this number of digits.
     Size(u8),
     Extension(Extension),
     /// After the CR of the size line.
     SizeLf,
     Data,
-    /// After a chunk's data.
+    /// After a chunk's data, where CR must follow.
     DataCr,
     DataLf,
     Trailers,
     Done,
 }
 
-/// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`
+/// The position in chunk extensions, which have the form
+/// `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extension {
     /// After white space, where only a semicolon may follow.
@@ -89,7 +90,7 @@ impl ChunkedDecoder {
         &self.trailers.bytes
     }
 
-    /// Decodes the framing until the next data, and returns the part of this data that is in `input`.
+    /// Decodes the framing before the next chunk data. Returns the part of this data that `input` contains.
     pub(crate) fn step(&mut self, input: &[u8]) -> Result<BodyStep, BodyError> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
@@ -159,7 +160,7 @@ impl ChunkedDecoder {
         Ok(())
     }
 
-    /// Moves to the next state within the extensions of a size line, and counts the byte toward the limits.
+    /// Counts one byte of chunk extensions toward the limits, and moves to the state `extension`.
     fn enter(&mut self, extension: Extension) -> Result<(), BodyError> {
         self.extension_bytes += 1;
         self.extensions_bytes += 1;
@@ -196,7 +197,7 @@ impl ChunkedDecoder {
     }
 }
 
-/// The trailers that have been validated, in the form in which they were received.
+/// The validated trailers, as received.
 #[derive(Debug)]
 struct Trailers {
     walker: Walker,
@@ -230,8 +231,8 @@ impl Trailers {
     }
 }
 
-/// Whether this header field must not be a trailer. Recipients need it before the body, for framing, routing,
-/// authorization or the connection (RFC 9110, 6.5.1).
+/// Whether this header field is forbidden as a trailer. Recipients need such fields before the body, for framing,
+/// routing, authorization or the connection (RFC 9110, 6.5.1).
 fn is_forbidden_trailer(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return true };
     const FORBIDDEN: [&str; 10] = [

@@ -41,7 +41,7 @@ pub const CONNECTION_NAMES_MAX: usize = 16;
 /// Maximum number of options in `Connection`, including empty ones.
 pub const CONNECTION_OPTIONS_MAX: usize = 128;
 
-/// The header fields that a proxy forwards: all except hop-by-hop fields and those that `Connection` names.
+/// The header fields that a proxy forwards: all except hop-by-hop fields and fields that `Connection` names.
 #[derive(Debug, Clone)]
 pub struct EndToEnd<'a> {
     fields: &'a [Field<'a>],
@@ -108,7 +108,7 @@ fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     named
 }
 
-/// Whether a `Connection` option names a header field that a proxy would forward otherwise.
+/// Whether this `Connection` option names a header field that a proxy drops only for this reason.
 #[inline]
 fn names_a_field(option: &[u8]) -> bool {
     match option.len() {

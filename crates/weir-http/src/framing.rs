@@ -3,7 +3,7 @@
 use crate::fields::{CONNECTION_NAMES_MAX, CONNECTION_OPTIONS_MAX, Field, is_token_byte, list_elements};
 use crate::{HeadError, Version, work};
 
-/// What the header fields of a message mean together.
+/// The combined meaning of all header fields of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Facts<'a> {
     /// The value of Host (requests only). A second Host is an error.
@@ -22,7 +22,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// Collects what the header fields mean for framing, routing and the connection.
+    /// Collects framing, host and connection options from the header fields.
     #[inline]
     pub(crate) fn of(fields: &[Field<'a>], version: Version, is_request: bool) -> Result<Self, HeadError> {
         let mut facts = Facts::default();

@@ -1,8 +1,8 @@
-//! Detects header names that all servers understand as the same header field.
+//! Detects header names that every server reads as the same header field.
 //!
-//! CGI and its successors (WSGI, Rack, PHP) map both `X-Forwarded-For` and `X_Forwarded_For` to
-//! `HTTP_X_FORWARDED_FOR`. Some servers, such as lighttpd, replace each character that is not a letter or a digit
-//! with `_`. Behind a gateway, such a name could stand for a header field that the gateway sets, checks or removes.
+//! CGI and its successors (WSGI, Rack, PHP) map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`.
+//! Some servers, such as lighttpd, replace each character that is not a letter or a digit with `_`. Behind a gateway, a
+//! name like `X_Forwarded_For` could stand for a header field that the gateway sets, checks or removes.
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x80 * ONES;
@@ -21,8 +21,8 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-'
 }
 
-/// Checks eight ASCII bytes at the same time. Adding a constant sets the high bit of each byte that is at least
-/// some value, and never carries into the next byte.
+/// Checks eight ASCII bytes at the same time. To compare each byte with `n`, it adds `0x80 - n` to the byte: the high
+/// bit of the sum is set if the byte is at least `n`. The sum never carries into the next byte.
 #[inline]
 fn are_plain(eight: [u8; 8]) -> bool {
     let word = u64::from_ne_bytes(eight);

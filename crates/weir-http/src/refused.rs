@@ -1,4 +1,4 @@
-//! Reads those parts of a rejected request that are valid, so that they can be logged.
+//! Reads the valid parts of a rejected request, for the log.
 
 use httparse::Status;
 

@@ -8,7 +8,7 @@ use crate::strict::{Walker, ends_are_crlf, first_fault};
 use crate::target::{Target, parse_authority};
 use crate::{FIELDS_MAX, Framing, HeadError, HeadLimits, Version};
 
-/// Maximum number of empty lines before a request that are skipped. With one more, the request is rejected.
+/// Maximum number of empty lines that are skipped before a request. With one more, the request is rejected.
 pub const LEADING_EMPTY_LINES_MAX: usize = 2;
 
 /// A parsed request line with its headers. It borrows from the buffer that contains them.
@@ -85,7 +85,7 @@ pub fn parse_request<'a, 'b: 'a>(
         .map(|head| Some(RequestHead { head_len: skipped + len, ..head }))
 }
 
-/// Checks what well-formed headers mean, and derives the framing, the host and the connection options.
+/// Validates well-formed headers, and derives the framing, the host and the connection options.
 #[inline]
 fn understand<'a>(
     method: &'a str,
@@ -121,8 +121,8 @@ fn understand<'a>(
     })
 }
 
-/// Returns the requested host: that of the target, or else that of the Host field. If both are present, they must
-/// match.
+/// Returns the host from the Host field. If an HTTP/1.0 request has no Host, returns the host from the target. If both
+/// are present, they must match.
 #[inline]
 fn effective_host<'a>(facts: &Facts<'a>, form: &Target<'a>, version: Version) -> Result<&'a str, HeadError> {
     let Some(host) = facts.host else {
@@ -166,8 +166,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<
     Err(if has_line { HeadError::TooLarge } else { HeadError::TargetTooLong })
 }
 
-/// Converts an error of `httparse` for which the walker has found no faulty byte. The version may still be
-/// incomplete, so an error in it is reported only once it is complete.
+/// Converts an error of `httparse` for headers in which the strict reader (`Walker`) found no faulty byte. After a
+/// version error, more bytes are needed, because the version may still be incomplete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

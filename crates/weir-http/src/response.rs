@@ -127,8 +127,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes { Ok(None) } else { Err(HeadError::TooLarge) }
 }
 
-/// Converts an error of `httparse` for which the walker has found no faulty byte. The version may still be
-/// incomplete, so an error in it is reported only once it is complete.
+/// Converts an error of `httparse` for headers in which the strict reader (`Walker`) found no faulty byte. After a
+/// version error, more bytes are needed, because the version may still be incomplete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

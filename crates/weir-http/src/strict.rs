@@ -13,7 +13,7 @@
 use crate::HeadError;
 use crate::fields::{Field, is_token_byte};
 
-/// Where in the headers the walker is.
+/// The part of the headers that the walker reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// In the method, after this number of its bytes.
@@ -40,7 +40,7 @@ enum State {
     EndLf,
 }
 
-/// What a byte has completed.
+/// The result of processing one byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     More,
@@ -186,8 +186,8 @@ pub(crate) fn first_fault(mut walker: Walker, head: &[u8]) -> Option<HeadError> 
     None
 }
 
-/// Whether every line of parsed headers ends in CR LF. The parser has already rejected other line ends, except for
-/// LF without CR. So it is enough to check the bytes before each field name and the end.
+/// Whether every line of parsed headers ends in CR LF. The parser has already rejected other line ends, except for LF
+/// without CR. So it is enough to check the line ends before each field name and at the end of the headers.
 #[inline]
 pub(crate) fn ends_are_crlf(head: &[u8], fields: &[Field<'_>]) -> bool {
     head.ends_with(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-//! The four forms of the request target, and the authority in them and in Host (RFC 9112, 3.2).
+//! The four forms of the request target, and the authority in a target or in Host (RFC 9112, 3.2).
 
 use std::net::Ipv6Addr;
 

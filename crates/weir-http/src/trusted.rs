@@ -3,15 +3,15 @@
 //! Each trusted proxy appends one element, to the last line or in a new line. The elements of N trusted proxies are
 //! therefore the last N. Everything a client sends is to the left of them.
 //!
-//! The reader goes left from the end of the last line. It stops before the N-th element, at a comma or at the start of
-//! the line. It never reads a byte from the client, so a client cannot change the result.
+//! The reader goes left from the end of the last line. After N elements, it stops at the comma or the line start to the
+//! left of them. It never reads a byte from the client, so a client cannot change the result.
 //!
-//! The reader also pairs quotes from the right. A quote outside a string closes a string. The string opens at the
-//! nearest `="` to the left. A well-formed string cannot contain `="`, because a backslash precedes each quote inside
-//! it.
+//! The reader also pairs quotes from right to left. If it finds a quote outside a string, this is the closing quote of
+//! a string. The string opens at the nearest `="` to the left. A well-formed string cannot contain `="`, because a
+//! backslash precedes each quote inside it.
 //!
 //! A trusted proxy must write well-formed elements. Some proxies copy a client's `Host` into `Forwarded` without
-//! escaping. Such a client can add elements of its own, and no reader can tell them from the proxy's.
+//! escaping. A client can then add elements, and no reader can distinguish them from elements of the proxy.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -38,12 +38,12 @@ pub enum AddressField {
 #[derive(Debug)]
 pub struct TrustedElements<'a> {
     field: AddressField,
-    /// The elements without surrounding white space. The last one comes first.
+    /// The elements without surrounding white space, in reverse order.
     elements: [&'a [u8]; TRUSTED_ELEMENTS_MAX],
     len: usize,
 }
 
-/// A client as a proxy identifies it in an element.
+/// The client identifier in an element.
 #[derive(Debug, PartialEq, Eq)]
 enum Node<'a> {
     Address {
@@ -92,8 +92,8 @@ impl<'a> TrustedElements<'a> {
         trusted
     }
 
-    /// Returns the address in the first of these elements: that of the client which the outermost trusted proxy
-    /// reports. Returns `None` if there is no element, or if the first one contains no address.
+    /// Returns the client address in the oldest element, which the outermost trusted proxy appended. Returns `None` if
+    /// there is no element, or if the oldest element contains no address.
     pub fn client(&self) -> Option<IpAddr> {
         let (first, _) = self.elements[..self.len].split_last()?;
         match node_of(self.field, first)? {

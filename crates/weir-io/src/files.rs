@@ -24,7 +24,7 @@ pub fn reserve_files(files: u64) {
 /// limit of 1,024 would be reached before any other limit.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // If this fails, the process can only have fewer connections.
+    // If this fails, the only harm is that the process can open fewer connections.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 

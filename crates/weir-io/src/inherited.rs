@@ -51,7 +51,7 @@ pub fn listening_socket(socket: OwnedFd) -> io::Result<TcpListener> {
 }
 
 /// Returns the number of sockets that were passed to this process. Child processes inherit the variables too, so
-/// the process ID must match.
+/// `listen_pid` must equal `process`.
 fn count_for(process: u32, listen_pid: Option<String>, listen_fds: Option<String>) -> Option<RawFd> {
     let is_for_us = listen_pid?.parse() == Ok(process);
     let count: RawFd = listen_fds?.parse().ok()?;

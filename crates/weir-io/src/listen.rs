@@ -55,18 +55,18 @@ pub fn bind_shared(addr: SocketAddr, sockets: usize) -> io::Result<Vec<TcpListen
 /// Makes a bound socket listen. From then on, connections can enter its accept queue.
 ///
 /// # Errors
-/// Those of `listen`.
+/// If `listen` fails.
 pub fn begin_listening(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
 
-/// Makes the kernel drop new connection attempts to this listening socket. Handshakes that are in progress still
-/// complete, and their connections enter the accept queue.
+/// Attaches a filter with which the kernel drops new connection attempts to this listening socket. Handshakes that are
+/// in progress still complete, and their connections enter the accept queue.
 ///
 /// Closing a listening socket resets all connections in its accept queue, and all handshakes in progress. To avoid
-/// that, call this function, then empty the queue, and then close the socket. The kernel does not respond to a
-/// dropped attempt. So the client retries within a few seconds, and reaches another socket that listens then. The
-/// filter cannot be removed, and applies to every copy of the socket.
+/// that, call this function, then empty the queue, and then close the socket. The kernel does not respond to a dropped
+/// attempt. So the client retries within a few seconds, and reaches another socket that listens by then. The filter
+/// cannot be removed, and applies to every copy of the socket.
 ///
 /// # Errors
 /// If the kernel rejects the filter.

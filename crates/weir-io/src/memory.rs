@@ -1,7 +1,7 @@
 //! Memory that was freed by the program, but that the allocator still holds.
 #![allow(unsafe_code)]
 
-/// Returns freed memory to the operating system, if the allocator supports this. It holds the locks of the
+/// Returns freed memory to the operating system, if the allocator supports this. The call holds the locks of the
 /// allocator for up to a few milliseconds, so do not call it per request.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
@@ -11,8 +11,8 @@ pub fn trim_memory() {
     }
 }
 
-/// Returns how many bytes are allocated now; `None` if the allocator does not report this. It counts the free
-/// pieces of each arena under the lock of the arena, so do not call it per request.
+/// Returns how many bytes are allocated now; `None` if the allocator does not report this. The call locks each arena
+/// while it counts the free pieces in it, so do not call it per request.
 pub fn allocated_bytes() -> Option<u64> {
     #[cfg(target_env = "gnu")]
     {

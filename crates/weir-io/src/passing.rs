@@ -25,7 +25,7 @@ impl Peer {
     /// Returns the process that is connected to this socket, as the kernel reports it.
     ///
     /// # Errors
-    /// Those of `getsockopt`.
+    /// If `getsockopt` fails.
     pub fn of(stream: &UnixStream) -> io::Result<Peer> {
         let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
         let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -50,22 +50,25 @@ impl Peer {
 /// Sends `text`, and attaches a copy of the descriptor to its first byte.
 ///
 /// # Errors
-/// Those of `sendmsg`. If the descriptor was not sent, no text was sent.
+/// If `sendmsg` fails. If the descriptor was not sent, no text was sent.
 pub fn send_descriptor(stream: &UnixStream, text: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = [descriptor];
-    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "there is room for one");
+    assert!(
+        control.push(SendAncillaryMessage::ScmRights(&descriptors)),
+        "the buffer has space for one descriptor"
+    );
     let sent = sendmsg(stream, &[IoSlice::new(text)], &mut control, SendFlags::NOSIGNAL)?;
     let mut stream = stream;
     stream.write_all(&text[sent..])
 }
 
-/// Receives data, and appends it to `bytes` and `descriptors` in the order in which it was sent. Returns 0 at the
-/// end of the stream.
+/// Receives data, and appends it to `bytes` and `descriptors` in the order in which it was sent. Returns 0 at the end
+/// of the stream.
 ///
 /// # Errors
-/// Those of `recvmsg`.
+/// If `recvmsg` fails.
 pub fn receive_descriptors(
     stream: &UnixStream,
     bytes: &mut Vec<u8>,
@@ -119,6 +122,6 @@ mod tests {
         let of_received: Vec<_> = received.iter().map(|l| l.local_addr().unwrap()).collect();
         assert_eq!(of_received, addresses);
         let (_, from) = received[0].accept().unwrap();
-        assert_eq!(from, waiting.local_addr().unwrap(), "who was in the queue is still there");
+        assert_eq!(from, waiting.local_addr().unwrap(), "the queued client is still there");
     }
 }

@@ -26,8 +26,8 @@ pub struct Readiness {
     pub is_readable: bool,
     /// Data may be written, or a connection attempt has ended.
     pub is_writable: bool,
-    /// The peer closed the connection in its direction, or the connection failed. Read until the end or an error is
-    /// reported.
+    /// The peer has closed its sending direction, or the connection failed. Read until the end of the stream or an
+    /// error.
     pub is_ended: bool,
 }
 
@@ -77,7 +77,7 @@ impl Poll {
     }
 
     /// Returns the event with index `place` of the last [`Poll::wait`] or [`Poll::now`]. `place` must be below the
-    /// number that it returned.
+    /// number of events that this call returned.
     #[inline]
     pub fn readiness(&self, place: usize) -> Readiness {
         let Event { flags, data, .. } = self.events[place];
@@ -96,7 +96,7 @@ impl Poll {
             Ok(count) => count,
             // A signal interrupted the wait.
             Err(rustix::io::Errno::INTR) => 0,
-            Err(error) => panic!("the kernel refuses a poll that is ours: {error}"),
+            Err(error) => panic!("epoll_wait rejected the epoll descriptor: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A file descriptor that is reserved for the case that no other is left in the process.
+//! Reserves a file descriptor for the case that the process has no other free one.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -7,17 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{DupFlags, dup3};
 
-/// Only one thread at a time uses a reserved descriptor. Otherwise another thread could take the descriptor in the
-/// moment in which it is given up.
+/// Held while a thread uses a reserved descriptor. Otherwise another thread could take the descriptor while it is free.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A reserved file descriptor, which can be given up for an operation that must not fail.
+/// A reserved file descriptor. It can be released for an operation that must not fail.
 ///
 /// Without a free descriptor, `accept` fails even if a client waits in the queue. With the reserve, the caller can
 /// accept the client, send it an error, and close the connection.
 #[derive(Debug, Default)]
 pub struct Reserve {
-    /// The file to which the reserved descriptor refers. What kind of file it is does not matter.
+    /// The file that the reserved descriptor refers to. Any kind of file works.
     anchor: Option<OwnedFd>,
     kept: RefCell<Option<OwnedFd>>,
 }
@@ -30,9 +29,8 @@ impl Reserve {
         reserve
     }
 
-    /// Gives up the reserved descriptor, and runs `attempt`. If `attempt` returns `None`, the descriptor is
-    /// reserved again. Also returns `None` without running `attempt` if the reserve is empty and no other
-    /// descriptor is free.
+    /// Releases the reserved descriptor, and runs `attempt`. If `attempt` returns `None`, reserves a descriptor again.
+    /// If the reserve is empty and no other descriptor is free, returns `None` without running `attempt`.
     pub fn spend<T>(&self, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         try_in_turn(|| {
             self.refill();
@@ -44,8 +42,8 @@ impl Reserve {
         })
     }
 
-    /// Closes `over`, and keeps its descriptor as the reserve. This is one system call, so no other thread can take
-    /// the descriptor in between.
+    /// Closes the file behind `over`, and keeps its descriptor as the reserve. This is one system call, so no other
+    /// thread can take the descriptor in between.
     pub fn take_back(&self, mut over: OwnedFd) {
         let mut kept = self.kept.borrow_mut();
         if let (None, Some(anchor)) = (&*kept, &self.anchor)
@@ -63,7 +61,7 @@ impl Reserve {
     }
 }
 
-/// Retries an operation that failed because no descriptor was left. Only one thread at a time does this.
+/// Runs `attempt`, in one thread at a time. Use it to retry operations that failed because no descriptor was left.
 pub fn try_in_turn<T>(attempt: impl FnOnce() -> T) -> T {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     attempt()

@@ -10,11 +10,10 @@ use socket2::{Protocol, SockAddr, Socket, Type};
 
 use crate::mono_ns;
 
-/// Starts to connect to `address`, by TCP or to a Unix socket. When the socket becomes writable, the connection is open
-/// or has failed.
+/// Starts to connect to `address`, over TCP or over a Unix socket. When the socket becomes writable, the connection is
+/// open or has failed.
 ///
-/// Disables Nagle's algorithm: each request is sent by a single write, so waiting for more data would only add
-/// latency.
+/// Disables Nagle's algorithm: each request is sent by a single write, so waiting for more data would only add latency.
 ///
 /// # Errors
 /// If no descriptor or local port is left, or the network is unreachable. For a Unix socket, also if no process
@@ -49,17 +48,17 @@ pub fn stamp_arrivals(socket: &impl AsRawFd) -> bool {
     done == 0
 }
 
-/// Room for one control message with a timestamp.
+/// Buffer for one control message with a timestamp.
 #[repr(align(8))]
 struct Control([MaybeUninit<u8>; 64]);
 
 /// Reads the available data, and returns its length and the time at which the last byte reached this host.
 ///
-/// The time is in nanoseconds of the real-time clock; `None` if the kernel did not record it. A length of 0 means
-/// that the peer has closed the connection in its direction.
+/// The time is in nanoseconds of the real-time clock; `None` if the kernel did not record it. A length of 0 means that
+/// the peer has closed its sending direction.
 ///
 /// # Errors
-/// Those of `recvmsg`. `WouldBlock` if no data is available.
+/// If `recvmsg` fails. `WouldBlock` if no data is available.
 #[inline]
 pub fn recv_stamped(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut piece = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };

@@ -20,7 +20,11 @@ pub fn process_cpu_time() -> CpuTime {
     // SAFETY: the pointer is valid for writes of a `rusage`. On success the call writes all of it. With RUSAGE_SELF and
     // a valid pointer the call cannot fail.
     let usage = unsafe {
-        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0, "getrusage of oneself");
+        assert_eq!(
+            libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()),
+            0,
+            "getrusage(RUSAGE_SELF) cannot fail"
+        );
         usage.assume_init()
     };
     CpuTime { user_ns: timeval_ns(usage.ru_utime), system_ns: timeval_ns(usage.ru_stime) }

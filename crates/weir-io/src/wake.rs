@@ -1,4 +1,4 @@
-//! Sets kernel timers early, by the recent wake-up latency, so that threads are awake when they are due.
+//! Makes kernel timers fire early, by the recent wake-up latency, so that threads are awake at the due time.
 
 use std::os::fd::AsFd;
 
@@ -48,5 +48,5 @@ pub(crate) fn arm(fd: impl AsFd, due_ns: u64) {
         Timespec { tv_sec: (due_ns / 1_000_000_000) as i64, tv_nsec: (due_ns % 1_000_000_000) as _ };
     let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
     rustix::time::timerfd_settime(fd, TimerfdTimerFlags::ABSTIME, &once)
-        .expect("a valid time is accepted by a timer that is ours");
+        .expect("timerfd_settime accepts a valid time");
 }

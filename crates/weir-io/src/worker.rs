@@ -16,8 +16,8 @@ pub struct WorkerOptions {
     pub name: String,
     /// The CPU to which the thread is pinned; `None` lets the scheduler choose.
     pub cpu: Option<usize>,
-    /// Whether the thread runs at nice -20, if the kernel allows this. It is meant for threads that measure time
-    /// and sleep most of the time: other threads that wake up then delay them less.
+    /// Whether the thread runs at nice -20, if the kernel allows this. Use it for threads that measure time and mostly
+    /// sleep. Other threads that wake up then delay such a thread less.
     pub is_urgent: bool,
 }
 
@@ -29,9 +29,9 @@ impl<T> JoinHandle<T> {
     /// Waits until the worker ends, and returns its result.
     ///
     /// # Errors
-    /// The panic of the worker.
+    /// If the worker panicked.
     pub fn join(self) -> std::thread::Result<T> {
-        Ok(self.0.join()?.expect("a worker that reported its start has run to its end"))
+        Ok(self.0.join()?.expect("a started worker returns a result"))
     }
 
     /// Whether the worker has ended.
@@ -84,7 +84,7 @@ where
 /// The thread itself calls `main`, so the future may be `!Send` and `spawn_local` works.
 ///
 /// # Errors
-/// Those of [`spawn_thread`]. Also if no file descriptor is left for the runtime.
+/// As for [`spawn_thread`], and if no file descriptor is left for the runtime.
 pub fn spawn_worker<T, F, Fut>(options: WorkerOptions, main: F) -> io::Result<JoinHandle<T>>
 where
     F: FnOnce() -> Fut + Send + 'static,
@@ -120,7 +120,7 @@ where
     match started.recv() {
         Ok(Ok(())) => Ok(JoinHandle(thread)),
         Ok(Err(error)) => Err(error),
-        Err(_) => Err(io::Error::other("the worker thread ended before it started")),
+        Err(_) => Err(io::Error::other("the worker thread exited before it was ready")),
     }
 }
 

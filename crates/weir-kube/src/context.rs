@@ -1,4 +1,4 @@
-//! Connects to the cluster of a kubeconfig context, or from inside a pod to its own cluster.
+//! Connects to the cluster of a kubeconfig context, or, inside a pod, to the cluster of the pod.
 
 use std::time::Duration;
 

@@ -79,7 +79,7 @@ impl KubeError {
         matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_against_policy()
     }
 
-    /// Whether a resource quota, Pod Security or another policy forbids the object, whoever sends it.
+    /// Whether a resource quota, Pod Security or another policy forbids the object, for every caller.
     pub fn is_against_policy(&self) -> bool {
         const SAID: [&str; 4] =
             ["exceeded quota", "violates PodSecurity", "admission webhook", "ValidatingAdmissionPolicy"];
@@ -293,7 +293,7 @@ impl Cluster {
         self.post(&format!("cannot evict pod {namespace}/{pod}"), &path, &body).map(drop)
     }
 
-    /// Sends a POST to the subresource at `path`. `what` is the failed operation in errors.
+    /// Sends a POST to the subresource at `path`. Errors start with `what`, the failed operation.
     fn post(&self, what: &str, path: &str, body: &Value) -> Result<Value, KubeError> {
         let failed = |why: String, status| KubeError::Refused { what: what.to_owned(), why, status };
         let request = http::Request::post(path)
@@ -482,7 +482,7 @@ fn status_of(error: &kube::Error) -> Option<u16> {
     }
 }
 
-/// The message of the API; without a response, the innermost cause of the error.
+/// The message of the API, or the innermost cause of the error if there was no response.
 fn in_words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

@@ -83,7 +83,7 @@ fn quantile(name: &str) -> Option<f64> {
     (0.0..=1.0).contains(&quantile).then_some(quantile)
 }
 
-/// The known quantile whose tail (1 - quantile) is closest to that of `asked`, by ratio.
+/// The known quantile that is closest to `asked`. Compares the tails (1 - quantile), by ratio.
 fn nearest_quantile(asked: f64) -> Option<&'static str> {
     if asked >= 1.0 {
         return Some("max");

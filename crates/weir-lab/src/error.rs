@@ -74,7 +74,7 @@ impl LabError {
         }
     }
 
-    /// Whether the user made the error, rather than the environment.
+    /// Whether the user caused the error, not the environment.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::Document(_) | Self::Scenario(_) | Self::NoScenario(_) | Self::Resume { .. } => true,

@@ -33,7 +33,7 @@ pub trait Observer {
     fn cell_finished(&self, cell: &Cell, progress: Progress);
 }
 
-/// Corrects the planned time of the remaining cells by how long finished cells took.
+/// Corrects the planned time of the remaining cells by the actual time of the finished cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     planned: TimeEstimate,

@@ -8,7 +8,7 @@ pub trait Watcher {
     /// A load starts, or is re-measured.
     fn load_started(&self, load: &WatchedLoad<'_>, spec: &LoadSpec);
     /// A second of the load has ended, or an agent has reported an earlier second late. `agent` is the name of the
-    /// agent that generated this part of the load; `None` if one process on this host generates the load.
+    /// agent that generated this part of the load; `None` if one weir process on this host generates the load.
     fn second(&self, load: &WatchedLoad<'_>, agent: Option<&str>, second: &LiveSecond);
     /// Another second has passed; `parts` is the CPU and memory use of each part in it.
     fn parts(&self, load: &WatchedLoad<'_>, parts: &[PartNow]);

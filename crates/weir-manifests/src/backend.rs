@@ -10,8 +10,8 @@ use weir_config::Backend;
 
 use crate::text::parsed;
 
-/// weir's own kind for a backend. It has the fields of a backend of the compact form, but endpoints have separate
-/// `address` and `port`.
+/// weir's own kind for a backend. It has the same fields as a backend in weir's compact form of configuration, but its
+/// endpoints have separate `address` and `port`.
 #[derive(Debug)]
 pub(crate) struct BackendSpec(pub(crate) Box<Backend>);
 
@@ -29,7 +29,7 @@ pub(crate) struct ReferenceGrantSpec {
     pub(crate) to: Vec<GrantTo>,
 }
 
-/// Resources of another namespace that may reference those in `to`.
+/// Resources of another namespace that may reference the resources in `to`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GrantFrom {

@@ -123,10 +123,10 @@ pub(crate) enum PathModifierKind {
     ReplacePrefixMatch,
 }
 
-/// Which pages of other origins may use the responses. Without `allowOrigins`, none. With `allowCredentials` and the
-/// origin `*` or `https://*`, the response contains the page's own origin: every page may then act for its user.
-/// Gateway API requires this; the compact form rejects it. `*` in `exposeHeaders` is then left out, because browsers
-/// would treat it as a literal name.
+/// Which pages of other origins may use the responses: none without `allowOrigins`. With `allowCredentials` and the
+/// origin `*` or `https://*`, the response contains the page's own origin. Every such page can then send requests with
+/// its user's credentials and read the responses. Gateway API requires this; the compact form rejects it. With
+/// `allowCredentials`, `*` in `exposeHeaders` is left out, because browsers would treat it as a literal name.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CorsFilter {

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::reference::SecretRef;
 
-/// A class of gateways: names the controller that implements them.
+/// A class of gateways. It contains the name of the controller that implements its gateways.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GatewayClassSpec {
@@ -50,10 +50,11 @@ enum AddressKind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListenerSpec {
     pub(crate) name: String,
-    /// A request is handled by the listener of its port with the most specific hostname. If none of this listener's
-    /// routes matches, the response is 404 (`no_route`), even if another listener has a matching route; the 404 counts
-    /// as a response, not in `weir_errors_total`. The same applies to TLS server names: if a `TLS` listener has a
-    /// hostname, an HTTPS listener for every host never terminates TLS for this hostname.
+    /// If several listeners of a port match the host of a request, the listener with the most specific hostname handles
+    /// it. If none of this listener's routes matches, the response is 404 (`no_route`), even if another listener has a
+    /// matching route; the 404 counts as a response, not in `weir_errors_total`. The same applies to TLS server names:
+    /// if a `TLS` listener has a hostname, an HTTPS listener that accepts every host never terminates TLS for this
+    /// hostname.
     #[serde(default)]
     pub(crate) hostname: Option<String>,
     pub(crate) port: u16,
@@ -83,11 +84,11 @@ pub(crate) enum Protocol {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct ListenerTls {
     pub(crate) mode: TlsMode,
-    /// Secrets with certificates. A client gets a certificate of the listener for its server name: one that contains
-    /// the name, otherwise the first. A client without a server name, or with a name for which there is no listener,
-    /// gets the first certificate of the listener without a hostname; without such a listener its handshake fails.
-    /// Requests are routed by `Host`, whatever the server name. A Secret of another namespace needs a ReferenceGrant in
-    /// that namespace.
+    /// Secrets with certificates. The server name of a client selects the listener. The client gets a certificate of
+    /// this listener that contains the name, or else the listener's first certificate. A client without a server name,
+    /// or with a name that matches no listener, gets the first certificate of the listener without a hostname; without
+    /// such a listener its handshake fails. Requests are routed by `Host`, whatever the server name. A Secret of
+    /// another namespace needs a ReferenceGrant in that namespace.
     pub(crate) certificate_refs: Vec<SecretRef>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 /// Maximum length of a resource name, in bytes.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A manifest: a resource in the form in which it is applied to a cluster.
+/// A manifest: a resource as users apply it to a cluster.
 #[derive(Debug)]
 pub struct Manifest {
     pub(crate) name: Name,
@@ -33,7 +33,7 @@ pub struct Manifest {
     pub(crate) body: Body,
 }
 
-/// Identifies a resource among those of its kind.
+/// The namespace and the name, which identify a resource within its kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Name {
     /// The namespace; empty for cluster-scoped kinds.
@@ -105,14 +105,14 @@ struct Label(String);
 #[derive(Debug)]
 struct Created(i64);
 
-/// A manifest of which some fields have been read.
+/// A partly read manifest: the fields that have been read so far.
 #[derive(Default)]
 struct Draft {
     api_version: Option<String>,
     kind: Option<Kind>,
     metadata: Option<Metadata>,
     body: Option<Body>,
-    /// The `spec`, if it precedes the kind in the document. It is parsed once the kind is known.
+    /// The `spec`, if it comes before `kind` in the document. It is parsed when the kind is known.
     early_spec: Option<serde_json::Value>,
     data: Option<Values>,
     string_data: Option<Values>,

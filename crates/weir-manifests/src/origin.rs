@@ -17,7 +17,7 @@ pub(crate) enum Origin {
     },
     Listener {
         manifest: usize,
-        /// Indexes of the gateway's listeners with this port, in the Gateway.
+        /// Indexes of the listeners with this port in `spec.listeners` of the Gateway.
         listeners: Vec<usize>,
         /// For each certificate, and for each of its hosts: the index of the listener, and the index of the reference
         /// in `certificateRefs`.
@@ -28,8 +28,8 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Returns the manifest and its field from which the field `rest` of the resource was built. An example of `rest`
-    /// is `.backends[1].weight`.
+    /// Finds the manifest field from which the model field `rest`, such as `.backends[1].weight`, was built. Returns
+    /// the index of the manifest and the path of the field.
     pub(crate) fn locate(&self, manifests: &[&Manifest], rest: &str) -> (usize, String) {
         let rest = rest.strip_prefix('.').unwrap_or(rest);
         match self {
@@ -59,7 +59,7 @@ fn in_listener(listeners: &[usize], certificates: &[Vec<(usize, usize)>], rest: 
         return format!("spec.listeners[{first}].port");
     }
     let Some(of_tls) = rest.strip_prefix("tls.") else { return format!("spec.listeners[{first}]") };
-    // The model stores the first certificate in fields of its own, and the others in `certificates`.
+    // The model stores the first certificate in separate fields, and the others in `certificates`.
     let position = if of_tls.starts_with("certificates[") { index_of(of_tls) + 1 } else { 0 };
     let host = of_tls.find("hosts[").map_or(0, |at| index_of(&of_tls[at..]));
     match certificates.get(position).and_then(|places| places.get(host)) {

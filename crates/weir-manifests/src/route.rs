@@ -14,9 +14,9 @@ pub(crate) struct HttpRouteSpec {
     /// is an error if no selected listener accepts the route.
     #[serde(default)]
     pub(crate) parent_refs: Vec<ParentRef>,
-    /// The hosts of the route. At each listener, the route matches the hosts that it has in common with the listener's
-    /// hostname, and precedence is decided by these common hosts: at a listener for `a.example.org`, `*.example.org` is
-    /// as specific as `a.example.org`.
+    /// The hosts of the route. At each listener, the route matches only hosts that the listener's hostname also
+    /// matches. Precedence depends only on these hosts: at a listener for `a.example.org`, a route for `*.example.org`
+    /// is as specific as a route for `a.example.org`.
     #[serde(default)]
     pub(crate) hostnames: Vec<String>,
     #[serde(default = "one_rule")]
@@ -47,7 +47,7 @@ pub(crate) struct HttpMatch {
 }
 
 /// A condition on the path. Its value is normalized like request paths: `/caf%c3%a9` matches `/caf%C3%A9`. A path with
-/// `;` requires `paths.path_parameters: keep`; Gateway API itself excludes `//` and `%2F`.
+/// `;` requires the setting `paths.path_parameters: keep`. Gateway API does not allow paths with `//` or `%2F`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PathMatch {
@@ -86,9 +86,9 @@ pub(crate) enum ValueMatchKind {
 /// Timeouts of a rule. `request` and `backendRequest` become the route's `timeouts.request` and `timeouts.backend`;
 /// `0s` means no timeout, and more than 30 days counts as 30 days.
 ///
-/// The route's `timeouts.response` and `timeouts.body` are set to the longer of the two, so that the defaults of the
-/// gateway or the backend do not cut a request short. Here `0s` counts as 30 days. If neither is set, nothing changes.
-/// Other timeouts of the gateway still apply.
+/// The longer of these two timeouts is also used for the route's `timeouts.response` and `timeouts.body`. Otherwise
+/// shorter defaults of the gateway or the backend could end a request early. In this comparison, `0s` counts as 30
+/// days. If the rule sets neither timeout, nothing changes. Other timeouts of the gateway still apply.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct HttpTimeouts {

@@ -61,7 +61,8 @@ impl Secret {
         let text: String = text.split_whitespace().collect();
         STANDARD.decode(text).map_err(|_| {
             let message = format!("`{name}` is not base64");
-            // The error is reported at `data`, because a path to the value would be split at the dot in its name.
+            // The error is reported at `data`, because a path like `data.tls.crt` would be split at the dot in the
+            // name.
             (
                 "data".to_owned(),
                 message,

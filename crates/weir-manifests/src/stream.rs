@@ -1,4 +1,4 @@
-//! Reads the manifests in a text, which may contain several documents, and lists of manifests.
+//! Reads the manifests in a text. The text can contain several documents, and lists of manifests.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -43,7 +43,7 @@ struct TitleMetadata {
 
 /// Whether the text begins with a manifest. If not, it may be a configuration in weir's compact form.
 pub fn has_manifests(source_name: &str, text: &str) -> bool {
-    // This quick check avoids that a large file in the compact form is parsed twice.
+    // Without this quick check, a large file in the compact form would be parsed twice.
     let has_kind = || text.starts_with("kind:") || text.contains("\nkind:");
     if !text.contains("apiVersion") && !has_kind() {
         return false;
@@ -70,7 +70,7 @@ pub fn read(source_name: &str, text: &str) -> Result<Vec<Read>, Vec<Problem<Posi
 
 impl Read {
     /// Returns line and column of the field at `path`, such as `spec.rules[0].name`, in the text. If the field does not
-    /// exist, those of its nearest existing parent.
+    /// exist, returns the position of its nearest existing parent.
     pub fn place(&self, source_name: &str, text: &str, path: &str) -> Option<(u64, u64)> {
         let part = parts(source_name, text).into_iter().find(|part| part.first_line == self.first_line)?;
         let steps = [self.within.as_str(), path].into_iter().flat_map(|path| path.split(['.', '[', ']']));

@@ -1,4 +1,4 @@
-//! Reads values that are written as text, and parses them at once, so that errors have the right position.
+//! Reads text values and parses them immediately, so that errors have the position of the value.
 
 use std::fmt;
 

@@ -40,25 +40,25 @@ pub struct Misfit {
 pub struct Translation {
     /// The resources with their keys.
     pub resources: Vec<(Key, Resource)>,
-    /// Every file that backends name, with the first field that names it.
+    /// Every file that backends reference, with the first field that references it.
     pub files: BTreeMap<String, String>,
-    /// Those of `files` that contain TLS certificates and keys.
+    /// The files in `files` that contain TLS certificates and keys.
     pub tls_files: BTreeSet<String>,
     /// The manifest fields that each resource was built from. The key is the start of each place that `weir-config`
     /// reports for the resource, such as `HTTPRoute shop/web rules[0]`.
     origins: BTreeMap<String, Origin>,
 }
 
-/// Translates all manifests, which must not be lists.
+/// Translates all manifests. Lists must be split into their items first.
 ///
 /// # Errors
-/// All errors that the manifests themselves show. `weir-config` finds the others.
+/// All errors that can be found in the manifests alone. `weir-config` finds the others.
 pub fn translate(manifests: &[&Manifest]) -> Result<Translation, Vec<Misfit>> {
     let mut misfits = Vec::new();
     let catalog = Catalog::of(manifests, &mut misfits);
     let gateways = Gateways::of(&catalog, &mut misfits);
     let mut translation = Translation::default();
-    // `Configuration` collects the files that backends name.
+    // `Configuration` collects the files that backends reference.
     let mut backends = Configuration::default();
     for (position, name, body) in catalog.all(Kind::Backend) {
         let Body::Backend(spec) = body else { continue };
@@ -104,7 +104,8 @@ impl Misfit {
     }
 }
 
-/// The hosts that a route matches at one listener of the gateway model: every host, these names, or both.
+/// The hosts that a route matches at one listener of the gateway model: every host (`every`), the hosts in `names`, or
+/// both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct WantedHosts {
     /// The listener's port.

@@ -47,8 +47,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Connects to `address`. `timeout` limits connecting, and later each message and each flush. `at_start` runs first
-    /// on the connection's thread, for example to enter a network namespace.
+    /// Connects to `address`. `timeout` applies to the connection setup, and later to each message and each flush.
+    /// `at_start` runs first on the connection's thread, for example to enter a network namespace.
     ///
     /// # Errors
     /// [`NatsError::Connect`] if there is no connection within `timeout`.
@@ -148,7 +148,7 @@ mod tests {
                 "{error}"
             );
         };
-        refused("it accepts, and says nothing");
+        refused("the server accepts, but sends nothing");
         drop(silent);
         refused("no server listens");
     }

@@ -14,11 +14,11 @@ pub(crate) const ERROR_BODY: &[u8] = b"error injected by weir origin\n";
 /// How many bytes of a body are kept in memory. Longer bodies repeat these bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The content of bodies, repeated. The kept part of a long body contains the pattern a whole number of times, so
-/// that repeating the kept part continues the pattern.
+/// Bodies repeat this pattern. The size of the kept part of a long body is a multiple of the pattern size. So repeating
+/// the kept part continues the pattern.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
-/// What a response states about its connection.
+/// How a response declares whether its connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persistence {
     /// No Connection field: HTTP/1.1 clients keep the connection open by default.
@@ -64,7 +64,7 @@ impl Answer {
         Self { status, bytes: bytes.into(), head_bytes, body_bytes }
     }
 
-    /// A response with this text, rendered when it is needed.
+    /// A response with this text. It is rendered at each call, not in advance.
     pub(crate) fn of_text(status: u16, persistence: Persistence, media_type: &str, text: &str) -> Self {
         let date = httpdate::fmt_http_date(SystemTime::now());
         Self::render(status, persistence, media_type, &date, text.as_bytes(), text.len() as u64)
@@ -76,8 +76,8 @@ impl Answer {
         Self::of_text(status, Persistence::Closed, "text/plain", &text)
     }
 
-    /// Returns what can be written at once: the headers and the body. Of a long body only the kept part is
-    /// included, and with `head_only` no body.
+    /// Returns the bytes that can be written at once: the headers, and the body or (if it is long) its kept part. With
+    /// `head_only`, returns only the headers.
     #[inline]
     pub(crate) fn first(&self, head_only: bool) -> &[u8] {
         if head_only { &self.bytes[..self.head_bytes] } else { &self.bytes }
@@ -94,10 +94,11 @@ impl Answer {
         if head_only { 0 } else { self.body_bytes - (self.bytes.len() - self.head_bytes) as u64 }
     }
 
-    /// Returns the next piece of the body if the last `rest_bytes` are still to be sent.
+    /// Returns the next piece of the body. `rest_bytes` is the number of body bytes that are still to be sent.
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
-        // `rest_bytes` counts from the end of the body. So it determines the position in the pattern.
+        // `rest_bytes` counts from the end of the body. The position in the pattern depends on the bytes that were
+        // sent.
         let sent = place(self.body_bytes - rest_bytes);
         let most = (kept.len() - sent) as u64;
         &kept[sent..sent + rest_bytes.min(most) as usize]
@@ -143,7 +144,7 @@ pub(crate) fn fields(media_type: Option<HeaderValue>, date: &str, body_bytes: Op
     fields
 }
 
-/// The body of successful responses; of a long body, the part that is kept in memory.
+/// The body of successful responses. If the body is long, only the part that is kept in memory.
 pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
     let kept = usize::try_from(body_bytes).unwrap_or(KEPT_BYTES).min(KEPT_BYTES);
     PATTERN.iter().copied().cycle().take(kept).collect()
@@ -155,7 +156,7 @@ pub(crate) fn place(sent_bytes: u64) -> usize {
     (sent_bytes % PATTERN.len() as u64) as usize
 }
 
-/// All responses to counted requests, rendered with the date of the current second.
+/// All responses to counted requests (to paths outside of `/__weir/`), rendered with the date of the current second.
 #[derive(Debug)]
 pub(crate) struct Answers {
     good: [Answer; 3],

@@ -29,7 +29,7 @@ const TLS_HANDSHAKE: u8 = 0x16;
 /// The ALPN protocol ID of HTTP/2.
 pub(crate) const ALPN_HTTP2: &[u8] = b"h2";
 
-/// An open connection of a worker. It is removed from the worker's list when this is dropped.
+/// An open connection of a worker. Dropping this value removes the connection from the worker's list.
 struct Open {
     worker: Rc<Worker>,
     id: u64,
@@ -44,15 +44,14 @@ impl Drop for Open {
 /// Serves a connection until it closes.
 pub(crate) async fn run(worker: Rc<Worker>, id: u64, activity: Rc<Activity>, stream: TcpStream) {
     let open = Open { worker, id };
-    // Errors of a connection are caused by the client. They close the connection, and the counters show what was
-    // sent.
+    // The error is ignored: it is caused by the client and closes the connection, and the counters show what was sent.
     let _ = serve(&open.worker, activity, stream).await;
 }
 
 async fn serve(worker: &Rc<Worker>, activity: Rc<Activity>, tcp: TcpStream) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     if let Some(acceptor) = &worker.shared.tls {
-        // The future is boxed, so that a connection in plain text does not use the memory of a handshake.
+        // The future is boxed, so that a plain-text connection does not reserve memory for a TLS handshake.
         return Box::pin(serve_secure(worker, activity, tcp, acceptor)).await;
     }
     let mut stream = Stream::Plain(tcp);
@@ -91,7 +90,7 @@ async fn serve_secure(
 ) -> io::Result<()> {
     let mut first = [0];
     if tcp.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE {
-        // Clients that only read the statistics do not need TLS.
+        // On a TLS port, plain text is accepted only for the origin's own paths, such as the statistics.
         return http1::serve(Rc::clone(worker), activity, Stream::Plain(tcp), Vec::new(), Reach::OwnPaths)
             .await;
     }

@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::stats::{Event, Stats};
 use crate::worker::Worker;
 
-/// Prefix of the paths by which the origin is controlled. Requests for them are not counted.
+/// Prefix of the paths that control the origin. Requests for them are not counted.
 const OWN_PREFIX: &str = "/__weir/";
 
 /// How many bytes of a request body an echo buffers before its response starts. Later bytes are forwarded as they
@@ -21,7 +21,7 @@ pub(crate) const ECHO_HELD_BYTES: usize = 64 * 1024;
 /// Maximum of the delay that `/__weir/delay/NANOSECONDS` sets: one minute.
 const EXTRA_DELAY_MAX_NS: u64 = 60_000_000_000;
 
-/// Extra delays up to this length are spent spinning, because a timer would wake up too late.
+/// Workers spin for extra delays up to this length, because a timer would wake up too late.
 const SPUN_NS: u64 = 20_000;
 
 /// Number of pieces in a slow body.
@@ -31,11 +31,11 @@ const SLOW_PIECES: u64 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Counted(Outcome),
-    /// A request for one of the paths by which the origin is controlled.
+    /// A request for one of the paths that control the origin.
     Own(Own),
 }
 
-/// What a request for one of these paths asks for.
+/// The action of a request for one of the paths under `/__weir/`, which control the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Own {
     Stats,

@@ -106,7 +106,9 @@ impl OriginError {
             }
             Self::NoWorkers => "give 1 worker or more",
             Self::Share { .. } => "give a share like 0.1%",
-            Self::Shares { .. } => "reduce their sum to 100% or less: a request gets at most one of them",
+            Self::Shares { .. } => {
+                "reduce their sum to 100% or less: a request gets at most one of these faults"
+            }
             Self::DelayAndService => "remove one of the two: `delay` is a service time without queueing",
             Self::Servers { .. } => "use fewer servers, or `delay`, which has no queueing",
             Self::Http2Off => "remove `http1-only`, or remove goaway, max-streams and refuse",

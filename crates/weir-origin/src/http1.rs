@@ -55,7 +55,7 @@ struct Request {
     echo: Option<Box<Echo>>,
 }
 
-/// What an echo needs to know about the request besides its body.
+/// The properties of a request, besides its body, that determine an echo response.
 #[derive(Debug)]
 struct Echo {
     media_type: Option<Vec<u8>>,
@@ -65,13 +65,13 @@ struct Echo {
 
 /// What to do after parsing the input.
 enum Progress {
-    /// More input is needed: all of it is used, or the headers are incomplete.
+    /// More input is needed: the input is used up, or the headers are incomplete.
     More,
     /// The client waits for `100 Continue`.
     Continue,
     /// Enough of the request has arrived to respond.
     Whole(Request),
-    /// More of an echo's body is buffered, or the body has ended.
+    /// More of the request body is buffered for an echo, or the body has ended.
     Piece,
     Refused(u16, String),
 }
@@ -117,7 +117,7 @@ impl Connection {
                     self.write(&Answer::refusal(status, &cause), false, true).await?;
                     return self.linger().await;
                 }
-                // Between two requests, a connection holds no buffer.
+                // The client has closed its side of the connection.
                 Progress::More | Progress::Piece => return Ok(()),
             }
         }
@@ -135,7 +135,8 @@ impl Connection {
         }
     }
 
-    /// Reads until there is something to do. Returns `More` if the client has closed its direction.
+    /// Reads and parses input until there is something to do. Returns `More` if the client has closed its side of the
+    /// connection.
     async fn receive(&mut self) -> io::Result<Progress> {
         if !self.carry.is_empty() {
             let progress = self.advance_carry();
@@ -168,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// Parses input that is kept from earlier. Keeps what is not used, or frees the memory if nothing is left.
+    /// Parses the input that earlier calls kept. Keeps the unused rest, or frees the memory if nothing is left.
     fn advance_carry(&mut self) -> Progress {
         let carry = std::mem::take(&mut self.carry);
         let (used, progress) = self.advance(&carry[self.carry_start..]);
@@ -192,7 +193,10 @@ impl Connection {
                 Err(error) => return (input.len(), Progress::Refused(error.status(), error.to_string())),
             };
             if head.method == "CONNECT" {
-                return (input.len(), Progress::Refused(501, "this origin is not a proxy".to_owned()));
+                return (
+                    input.len(),
+                    Progress::Refused(501, "the origin does not support CONNECT".to_owned()),
+                );
             }
             if self.reach == Reach::OwnPaths && !is_own(head.path_and_query) {
                 let why = "plain HTTP request sent to an HTTPS origin".to_owned();

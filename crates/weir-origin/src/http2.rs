@@ -38,8 +38,8 @@ const SEND_BUFFER_BYTES: usize = 128 * 1024;
 /// Maximum size of the header fields of a request, in bytes.
 const FIELDS_BYTES_MAX: u32 = 32 * 1024;
 
-/// A body of at most this size is given to the library in one piece, whatever the flow-control windows. For all
-/// streams of a connection, this takes at most a few megabytes.
+/// A body of at most this size is given to the library in one piece, even if the flow-control windows are smaller. All
+/// streams of a connection together then buffer at most a few megabytes.
 const AT_ONCE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Serves a connection until it closes. `first` are the bytes already read from it.
@@ -150,7 +150,7 @@ fn send_at_once(
 
 fn response(status: u16, fields: HeaderMap) -> Response<()> {
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(status).expect("every status of ours is one");
+    *response.status_mut() = StatusCode::from_u16(status).expect("every status of the origin is valid");
     *response.headers_mut() = fields;
     response
 }

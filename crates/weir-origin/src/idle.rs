@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tokio::task::AbortHandle;
 
-/// Idle timeout in seconds: a connection without a read or write for longer is closed.
+/// Idle timeout in seconds: a connection is closed if it has no read or write for longer.
 const IDLE_MAX_S: u32 = 75;
 
 /// The open connections of one worker.

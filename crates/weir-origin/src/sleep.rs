@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker, ready};
 
 use weir_io::{PreciseTimer, mono_ns};
 
-/// The tasks of one worker that wait for a time. [`Sleepers::drive`] must run at the same time, because it wakes
-/// them.
+/// The tasks of one worker that wait for their deadlines. [`Sleepers::drive`] must run at the same time, because it
+/// wakes them.
 #[derive(Debug, Default)]
 pub(crate) struct Sleepers {
     /// The waits in the order of their deadlines, with a number that distinguishes equal deadlines. A wait that is

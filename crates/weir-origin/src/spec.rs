@@ -34,8 +34,8 @@ pub struct OriginSpec {
     pub stall: Option<Stall>,
     /// Seed of random delays and service times.
     pub seed: u64,
-    /// Whether workers spin during delays, which needs a core per worker. Without this, a CPU that sleeps may wake up
-    /// late, in a virtual machine sometimes by milliseconds.
+    /// Whether workers spin during delays, which needs a core per worker. Without spinning, a sleeping CPU may wake up
+    /// late, sometimes by milliseconds in a virtual machine.
     pub spin: bool,
     /// Injected faults.
     pub faults: FaultSpec,
@@ -92,8 +92,8 @@ pub struct Http2Spec {
 /// TLS options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSpec {
-    /// A certificate and a certificate authority that are generated at the start.
-    /// [`Origin::ca_pem`](crate::Origin::ca_pem) returns the latter.
+    /// A certificate and its certificate authority (CA), both generated at the start.
+    /// [`Origin::ca_pem`](crate::Origin::ca_pem) returns the CA certificate.
     Made {
         /// Server names of the certificate, in addition to `localhost`, 127.0.0.1 and ::1.
         domains: Vec<String>,

@@ -20,7 +20,7 @@ const STATUSES: [u16; 9] = [200, 400, 404, 414, 417, 431, 500, 501, 505];
 /// What an origin has done since it started. Requests to `/__weir/` are not counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// Complete, well-formed requests, counted at the end of their headers.
+    /// Requests with complete and well-formed headers, counted at the end of the headers.
     pub requests: u64,
     /// Complete responses passed to the kernel, including those to malformed requests.
     pub responses: u64,

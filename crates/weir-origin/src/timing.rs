@@ -30,7 +30,8 @@ enum Wait {
         draws: Draws,
         numbered: AtomicU64,
     },
-    /// A queue. One lock protects the request number and the queue, so that both have the same order.
+    /// A queue. One lock protects the request number and the queue, so that requests enter the queue in the order of
+    /// their numbers.
     Service(Mutex<Servers>),
 }
 
@@ -74,7 +75,7 @@ impl Timing {
         Some(Self { wait, drift, stall })
     }
 
-    /// Returns when the response to the next request is due, at `arrived_ns` or later.
+    /// Returns when the response to the next request is due. This is never before `arrived_ns`.
     pub(crate) fn due_ns(&self, arrived_ns: u64) -> u64 {
         let due_ns = match &self.wait {
             Wait::Delay { draws, numbered } => {
@@ -106,7 +107,7 @@ impl Timing {
 
 impl Growth {
     fn new(drift: Drift, start_ns: u64) -> Self {
-        // The types limit both to an hour.
+        // The types limit both times to an hour, so they fit into `u64`.
         Self { start_ns, by_ns: drift.by.0.as_nanos() as u64, every_ns: drift.every.0.as_nanos() as u64 }
     }
 
@@ -121,7 +122,7 @@ impl Growth {
 
 impl Stalls {
     fn new(stall: Stall, start_ns: u64) -> Self {
-        // The types limit both to an hour.
+        // The types limit both times to an hour, so they fit into `u64`.
         Self {
             start_ns,
             stopped_ns: stall.stopped.0.as_nanos() as u64,
@@ -184,7 +185,7 @@ mod tests {
         check(&delayed, 0, &[0, 50], &[10, 70]);
         let service = ServiceSpec { time: "const:10ns".parse().unwrap(), servers: NonZeroUsize::MIN };
         check(&OriginSpec { service: Some(service), ..drifting.clone() }, 0, &[50, 50], &[70, 80]);
-        // A response due during a stall is sent at its end.
+        // A response that is due during a stall is sent at the end of the stall.
         let stalled = OriginSpec { stall: Some("200ns/1us".parse().unwrap()), ..drifting.clone() };
         check(&stalled, 0, &[900], &[1_200]);
         const HOUR_NS: u64 = 3_600_000_000_000;

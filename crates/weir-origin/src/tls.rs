@@ -63,7 +63,7 @@ fn make(
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name.push(DnType::CommonName, "weir origin CA");
-    // The CA becomes valid so early that even an expired certificate was valid at some time.
+    // The validity of the CA starts first, so that an expired certificate was valid at some time.
     ca.not_before = (now - 30 * DAY).into();
     ca.not_after = (now + 365 * DAY).into();
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)?;
@@ -91,8 +91,9 @@ fn config(chain: Chain, key: PrivateKeyDer<'static>) -> Result<ServerConfig, rus
 }
 
 fn acceptor(mut config: ServerConfig, spec: &OriginSpec) -> Result<TlsAcceptor, OriginError> {
-    config.ticketer = aws_lc_rs::Ticketer::new()
-        .map_err(|error| OriginError::MakeCertificate(format!("no keys for session tickets: {error}")))?;
+    config.ticketer = aws_lc_rs::Ticketer::new().map_err(|error| {
+        OriginError::MakeCertificate(format!("cannot create keys for session tickets: {error}"))
+    })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     if !spec.http2.is_off {
         config.alpn_protocols.insert(0, ALPN_HTTP2.to_vec());

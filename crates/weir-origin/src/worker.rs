@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) outcomes: Option<Outcomes>,
     /// Whether the connections of all requests are reset.
     pub(crate) resets_all: AtomicBool,
-    /// Delay of all responses in addition to that of `timing`, in nanoseconds.
+    /// Extra delay of all responses, in nanoseconds. It is added to the delay of `timing`.
     pub(crate) extra_delay_ns: AtomicU64,
     /// Accepts TLS connections; `None` for plain text.
     pub(crate) tls: Option<TlsAcceptor>,
@@ -42,7 +42,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     index: usize,
     pub(crate) answers: RefCell<Rc<Answers>>,
-    /// The body of successful HTTP/2 responses; of a long body, the part that is kept in memory.
+    /// The body of successful HTTP/2 responses. If the body is long, only the part that is kept in memory.
     pub(crate) body: Bytes,
     pub(crate) scratch: RefCell<Box<[u8]>>,
     pub(crate) connections: Connections,

@@ -52,7 +52,7 @@ fn append_arguments(text: &mut String, command: &Command) {
             argument.get_action(),
             ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
         );
-        // Positional arguments are listed even if they are hidden, because then only the usage line shows them.
+        // Hidden positional arguments are also listed, because the help shows them only in the usage line.
         (!argument.is_hide_set() || argument.is_positional()) && !is_of_clap
     };
     let arguments: Vec<&Arg> = command.get_arguments().filter(is_own).collect();
@@ -76,7 +76,8 @@ fn row(argument: &Arg) -> Vec<String> {
     let help = argument.get_long_help().or(argument.get_help());
     let help = help.map(|help| paragraphs(&help.to_string())).unwrap_or_default();
     let help = help.split("\n\n").fold(String::new(), |before, next| sentences(&before, next));
-    // Some help texts contain a default that depends on something else.
+    // If a default depends on something else, the help text contains it as `[default: ..]`. Move it to the column for
+    // defaults.
     let (help, default) =
         match help.split_once(" [default: ").map(|(help, rest)| (help, rest.split_once(']'))) {
             Some((before, Some((default, after)))) => (format!("{before}{after}"), default.to_owned()),

@@ -19,11 +19,11 @@ pub struct Document<'d> {
     pub title: &'d str,
     /// Text before the first table, in Markdown.
     pub introduction: &'d str,
-    /// The JSON Schema (2020-12) of the document. Its types are in `$defs`, and each of them, even a recursive one,
-    /// becomes a section of the page.
+    /// The JSON Schema (2020-12) of the document. Each type in its `$defs`, even a recursive one, becomes a section of
+    /// the page.
     pub schema: &'d Value,
-    /// Names for forms of texts. Each is a pattern in the schema and the name (like `host`) that the page shows for
-    /// it.
+    /// Names of text formats. Each entry is a pattern in the schema, and the name that the page shows for it, like
+    /// `host`.
     pub forms: &'d [(&'d str, &'d str)],
     /// Whether the user or the program writes the document.
     pub use_of: Use,

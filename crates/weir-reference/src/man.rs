@@ -1,4 +1,4 @@
-//! Man pages of a program, for packages of it.
+//! Man pages of a program, for inclusion in its packages.
 
 use std::io;
 use std::path::Path;

@@ -31,7 +31,7 @@ pub fn sizing(run: &Run, sizing: &Sizing, width: usize, color: bool) -> String {
     formats::sizing::draw(run, sizing, width, color)
 }
 
-/// Returns the objective as JUnit tests: one test per gateway, load point and bound.
+/// Returns the objective as JUnit tests: one test per gateway, load point and limit of the objective.
 ///
 /// # Errors
 /// If the document cannot be written, which is a bug in weir.

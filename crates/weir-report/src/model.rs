@@ -106,7 +106,7 @@ pub(crate) struct Section {
     pub(crate) tables: Vec<Table>,
 }
 
-/// A cell that failed, so that it has no measurements.
+/// A failed cell, which has no measurements.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct FailedReport {
     pub(crate) cell: String,
@@ -131,8 +131,8 @@ pub(crate) struct Column {
     pub(crate) numeric: bool,
     /// Whether the entries are sentences, which a terminal prints below the table.
     pub(crate) prose: bool,
-    /// How important the column is, from 0 to [`KEEP`]. A narrow terminal drops the least important columns first,
-    /// and never those with [`KEEP`].
+    /// Importance of the column, from 0 to [`KEEP`]. A narrow terminal drops the least important columns first. It
+    /// never drops columns with [`KEEP`].
     #[serde(skip)]
     pub(crate) keep: u8,
 }
@@ -159,13 +159,13 @@ pub(crate) struct Entry {
     pub(crate) link: Option<String>,
     /// The gateway whose colour marks the row of the table.
     pub(crate) gateway: Option<String>,
-    /// The load point and the metric that a sentence is about, if the sentence is printed outside of its row.
+    /// The load point and the metric of a sentence that is printed outside of its row.
     pub(crate) of: Option<Fact>,
     /// Sentences that the HTML page folds.
     pub(crate) details: Vec<String>,
     /// Number of rows below this one that the entry also covers.
     pub(crate) spans: usize,
-    /// Whether an entry above covers this one, which is then not drawn.
+    /// Whether an entry above covers this one. Covered entries are not drawn.
     pub(crate) covered: bool,
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct Chip {
 }
 
 impl Report {
-    /// Marks the values that are based on fewer valid repeats than a headline needs, for formats without bold text.
+    /// Marks values with too few valid repeats for a headline, for formats without bold text.
     pub(crate) fn mark_few(&mut self) {
         let of_sections = self.sections.iter_mut().flat_map(|section| &mut section.tables);
         let of_points =
@@ -231,8 +231,8 @@ impl Column {
 }
 
 impl Table {
-    /// Joins groups of rows into one list. In each of the columns `merged`, the entry of the first row of a group
-    /// covers all rows of the group.
+    /// Joins groups of rows into one list. In the columns `merged`, the first entry of a group covers all rows of the
+    /// group.
     pub(crate) fn merged(groups: Vec<Vec<Vec<Entry>>>, merged: &[usize]) -> Vec<Vec<Entry>> {
         let mut rows = Vec::new();
         for mut group in groups {

@@ -1,4 +1,4 @@
-//! HTML pages besides that of the report: a page per cell, and the page of a comparison.
+//! HTML pages other than the report: one page per cell, and the page of a comparison.
 
 pub(crate) mod cell_page;
 pub(crate) mod compare;

@@ -18,10 +18,10 @@ pub use read::read_archive;
 
 use crate::{Cell, Run, SCHEMA_VERSION};
 
-/// Version of the archive format: its lines and their names.
+/// Version of the archive format: the kinds of lines and their names.
 ///
-/// The runs and cells in the lines have their own version, [`SCHEMA_VERSION`]. A reader rejects an archive if either
-/// version is newer than its own.
+/// The runs and cells in the lines have their own version, [`SCHEMA_VERSION`]. A reader rejects an archive if one of
+/// the two versions is newer than the reader supports.
 pub const ARCHIVE_VERSION: u32 = 1;
 
 /// The content of an archive: a run and its cells.
@@ -29,7 +29,7 @@ pub const ARCHIVE_VERSION: u32 = 1;
 pub struct Archive {
     /// The run.
     pub run: Run,
-    /// Finished cells; an unfinished run has fewer than its plan.
+    /// Finished cells. An unfinished run has fewer cells than its plan.
     pub cells: Vec<Cell>,
 }
 

@@ -157,7 +157,7 @@ pub struct Part {
     /// SHA-256 of the binary, or of the image that contains it, hexadecimal.
     pub binary_sha256: String,
     /// SHA-256 of the rendered configuration files, hexadecimal. The files contain values such as ports and paths, so
-    /// it can differ between runs.
+    /// the hash can differ between runs.
     pub config_sha256: Option<String>,
     /// The command line that started the process.
     pub command: Vec<String>,
@@ -355,7 +355,7 @@ pub struct HostShare {
     pub steal: f64,
     /// Share used by processes outside the rig.
     pub others: f64,
-    /// Share in which cores were idle.
+    /// Share of idle time.
     pub idle: f64,
 }
 
@@ -369,7 +369,8 @@ impl HostShare {
 /// Busy time of each core of the host, TCP retransmissions and the busiest other processes, in the sustained phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostUsage {
-    /// Share of the time in which each core was neither idle nor stolen, 0 to 1, in the order of cores.
+    /// Share of the time in which a core was neither idle nor stolen, 0 to 1: one value per core, in the order of
+    /// cores.
     pub core_busy_shares: Vec<f64>,
     /// Retransmitted TCP segments in the host's network namespace. For parts with a network namespace of their own, see
     /// `usage.NAME.network`.

@@ -1,4 +1,5 @@
-//! Events under load that have no table of their own in the results.
+//! Events under load, except configuration changes, faults and slow clients, which have their own fields in the
+//! results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub struct SilentBurst {
 }
 
 impl SilentBurst {
-    /// [`Event::kind`] of these events.
+    /// [`Event::kind`] of a burst of silent connections.
     pub const KIND: &str = "silent-connections";
 }
 
@@ -50,7 +51,7 @@ pub struct Burned {
 }
 
 impl Burned {
-    /// [`Event::kind`] of these events.
+    /// [`Event::kind`] of an event with the CPU time that the positive control burned.
     pub const KIND: &str = "burned";
 }
 
@@ -64,7 +65,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// [`Event::kind`] of these events.
+    /// [`Event::kind`] of a registration.
     pub const KIND: &str = "registration";
 }
 
@@ -73,11 +74,11 @@ impl Registration {
 pub struct FailedRegistration {
     /// Why it failed.
     pub why: String,
-    /// Time from its start to the failure, nanoseconds.
+    /// Time from the start of the registration to its failure, nanoseconds.
     pub took_ns: u64,
 }
 
 impl FailedRegistration {
-    /// [`Event::kind`] of these events.
+    /// [`Event::kind`] of a failed registration.
     pub const KIND: &str = "registration-failed";
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// A fault injected into one server of the upstream, a service, or a gateway in a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultEvent {
-    /// When weir injected the fault, in seconds since the start of the warm-up. For `return`, when weir began to
-    /// restore the target, which serves requests `took_ns` later.
+    /// When weir injected the fault, in seconds since the start of the warm-up. For `return`: when weir began to
+    /// restore the target. The target serves requests `took_ns` later.
     pub t_s: f64,
     /// Whether weir injected the fault in the sustained phase.
     pub sustained: bool,

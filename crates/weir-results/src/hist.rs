@@ -89,28 +89,28 @@ impl Histogram {
     }
 }
 
-/// The value at `quantile` (0 to 1) if `unanswered` further requests rank after every recorded one.
+/// The value at `quantile` (0 to 1) of all requests: the recorded ones, and `unanswered` requests, which rank last.
 ///
 /// Nearest rank, rounded up. `None` if the rank falls among the unanswered requests, or nothing was recorded.
 pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, quantile: f64) -> Option<u64> {
     let recorded = histogram.len();
     let total = recorded.saturating_add(unanswered);
-    // The subtraction keeps a quantile like 0.9 of 10 at rank 9 although 0.9 * 10 may round up in binary.
+    // Because 0.9 * 10 may round up in binary, the subtraction ensures that the quantile 0.9 of 10 values has rank 9.
     let rank = (((quantile * total as f64) - 1e-9).ceil() as u64).max(1);
     if recorded == 0 || rank > recorded {
         return None;
     }
-    // The library ranks only the recorded values, with its own rounding. The quantile in the middle between two ranks
-    // always selects `rank`.
+    // The library ranks only the recorded values, with its own rounding. A quantile in the middle between `rank - 1`
+    // and `rank` always selects `rank`.
     let inner = (rank as f64 - 0.5) / recorded as f64;
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }
 
 /// Minimum number of requests for a quantile: 6 for p50, 30 for p90, 300 for p99, 3,000 for p99.9.
 ///
-/// Of n independent requests all lie below the quantile q with a probability of q^n, or about exp(-n (1 - q)). That is
-/// at most 5 % from n = 3 / (1 - q) on (the rule of three). Then the slowest request is an upper bound of the quantile
-/// with a confidence of 95 %. With fewer requests, weir would print the slowest request, not a quantile.
+/// The probability that n independent requests all lie below the quantile q is q^n, or about exp(-n (1 - q)). It is at
+/// most 5 % if n is at least 3 / (1 - q) (the rule of three). Then the slowest request is an upper bound of the
+/// quantile with a confidence of 95 %. With fewer requests, weir would print the slowest request, not a quantile.
 pub fn quantile_needs(quantile: f64) -> u64 {
     // Rounded, because 1 - 0.99 is not exactly 0.01 in binary.
     (3.0 / (1.0 - quantile)).round() as u64
@@ -133,7 +133,7 @@ impl TimesNs {
         ]
     }
 
-    /// Summarizes `histogram`, with `unanswered` further requests ranking last.
+    /// Summarizes the values in `histogram`, and `unanswered` requests that it does not contain. These rank last.
     pub fn of(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Self {
         let some = !histogram.is_empty();
         let at = |quantile| quantile_ns(histogram, unanswered, quantile);

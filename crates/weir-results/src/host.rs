@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Manifest;
 
-/// Memory sizes are rounded to multiples of this, because kernels reserve different amounts.
+/// Memory sizes are rounded to multiples of this value, because kernels reserve different amounts of memory.
 const MEMORY_GRAIN_BYTES: u64 = 256 << 20;
 
 /// The limits of a host, measured by `weir doctor`.
@@ -16,13 +16,13 @@ pub struct HostBounds {
     pub fingerprint: String,
     /// When the limits were measured, milliseconds since the Unix epoch.
     pub measured_unix_ms: u64,
-    /// The version of weir that measured them.
+    /// The version of weir that measured the limits.
     pub weir_version: String,
     /// The highest rate that the generator sent on time; `None` if every tried rate was too high.
     pub ceiling: Option<Ceiling>,
     /// Minimum latency of a closed loop over one connection, nanoseconds.
     pub floor_min_ns: Option<u64>,
-    /// Median latency of that loop, nanoseconds.
+    /// Median latency of a closed loop over one connection, nanoseconds.
     pub floor_p50_ns: Option<u64>,
     /// Share of the host's CPU that others took during the measurement: steal plus other processes.
     pub disturbed_share: Option<f64>,
@@ -35,13 +35,13 @@ pub struct Ceiling {
     pub rate_per_s: f64,
     /// Worker threads of the generator.
     pub workers: u32,
-    /// 99th percentile of the lateness at that rate, nanoseconds.
+    /// 99th percentile of the lateness at `rate_per_s`, nanoseconds.
     pub lateness_p99_ns: u64,
 }
 
 impl HostBounds {
-    /// The minimum latency that weir considers possible on this host, nanoseconds: half of the measured minimum. A
-    /// longer measurement would find a lower minimum, and weir must not call a value impossible by chance.
+    /// The minimum latency that weir considers possible on this host, nanoseconds. It is half of the measured minimum,
+    /// because a longer measurement would find a lower one, and weir must not reject possible values.
     pub fn loopback_floor_ns(&self) -> Option<u64> {
         self.floor_min_ns.map(|min_ns| min_ns / 2)
     }

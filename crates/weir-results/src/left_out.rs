@@ -12,7 +12,7 @@ use crate::words::{count, counted};
 const HOSTS_MAX: usize = 64;
 /// The name for the count of all other hosts.
 const OTHERS: &str = "others";
-/// Number of hosts that the text names.
+/// Number of hosts that the printed text lists by name.
 const HOSTS_SHOWN: usize = 5;
 
 /// Entries of a recorded session that were not sent.
@@ -20,7 +20,8 @@ const HOSTS_SHOWN: usize = 5;
 pub struct LeftOut {
     /// All entries of the session.
     pub entries: u64,
-    /// Entries of other hosts, by host and port. Hosts beyond the first 64 are counted as `others`.
+    /// Number of entries for each other host, with its port. Hosts beyond the first 64 are counted together as
+    /// `others`.
     pub other_hosts: BTreeMap<String, u64>,
     /// Entries that are not HTTP requests: `data:` and `blob:` URLs, extensions, WebSockets.
     pub not_http: u64,
@@ -39,7 +40,7 @@ impl LeftOut {
     }
 }
 
-/// Prints a clause: `left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)`.
+/// Prints a part of a sentence: `left out 12 of 80 entries: other hosts (cdn.example 9, ads.example 3)`.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "left out {} of {}", count(self.count()), counted(self.entries, "entry"))?;
@@ -48,7 +49,7 @@ impl fmt::Display for LeftOut {
         hosts.sort_by_key(|(_, entries)| std::cmp::Reverse(**entries));
         let mut parts = Vec::new();
         if !hosts.is_empty() {
-            // Host names come from the recorded file, and the text is printed on terminals.
+            // Escape host names, because they come from the recorded file and are printed on terminals.
             let named =
                 |(host, entries): &(&String, &u64)| format!("{} {}", host.escape_debug(), count(**entries));
             let mut shown: Vec<String> = hosts.iter().take(HOSTS_SHOWN).map(named).collect();

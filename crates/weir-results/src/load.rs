@@ -43,8 +43,8 @@ pub struct TlsResult {
     /// Failed handshakes; `result.said` has the error messages.
     pub failed: u64,
     /// Time from the established TCP connection to the finished handshake, for connections that weir opened under load.
-    /// If there were none, the time is for connections that weir opened before the load. weir opens them all at the
-    /// same time, so their handshakes delay each other.
+    /// If there were none, it covers connections that weir opened before the load. weir opens these at the same time,
+    /// so their handshakes delay each other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,
@@ -72,16 +72,16 @@ pub struct RouteResult {
     pub name: String,
     /// Request counts of the sustained phase.
     pub requests: Requests,
-    /// Latency of the route's responses in the sustained phase, by status class (`2xx`).
+    /// Latency of the route's responses in the sustained phase, one entry per status class, such as `2xx`.
     pub by_class: BTreeMap<String, RouteTimes>,
 }
 
 /// Latency of the responses of one route and status class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RouteTimes {
-    /// Quantiles of the latency of these responses.
+    /// Quantiles of the latency of the responses, nanoseconds.
     pub latency_ns: TimesNs,
-    /// The distribution of the latency of these responses.
+    /// The distribution of the latency of the responses.
     pub latency: Histogram,
 }
 
@@ -208,7 +208,7 @@ pub struct Bytes {
 }
 
 /// Failures by cause. They include failed, timed-out and dropped requests, failed connection attempts, and connections
-/// lost without a request, so the sum can exceed `failed`.
+/// that were lost soon after they opened, before any request. So the sum can exceed `failed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Errors {
     /// The host name did not resolve.
@@ -224,8 +224,8 @@ pub struct Errors {
     pub closed: u64,
     /// A TLS handshake or record failed, or the server does not use TLS.
     pub tls: u64,
-    /// The response is not valid HTTP/1.1, is ambiguous (two lengths, or a length and chunks), or belongs to no
-    /// request.
+    /// The response is not valid HTTP/1.1, is ambiguous (more than one Content-Length, or both Content-Length and
+    /// Transfer-Encoding), or belongs to no request.
     pub parse: u64,
     /// The response headers exceed 32 KiB or 100 fields.
     pub too_large: u64,
@@ -249,7 +249,7 @@ impl Errors {
     /// Number of causes.
     pub const CAUSES: usize = 12;
 
-    /// All causes, each with its name in JSON and exports and its count. No other code lists the causes.
+    /// All causes, each with its count, and its name in JSON and exports. No other code lists the causes.
     pub fn by_cause(&self) -> [(&'static str, u64); Self::CAUSES] {
         let mut copy = *self;
         copy.by_cause_mut().map(|(name, count)| (name, *count))
@@ -328,7 +328,7 @@ pub struct LoadResult {
     /// Latency: time from the intended send time (open loop) or the send (closed loop) to the last byte of the
     /// response.
     pub latency_ns: TimesNs,
-    /// Service time: from the actual send to the last byte of the response.
+    /// Service time: from the actual send time to the last byte of the response.
     pub service_time_ns: TimesNs,
     /// Lateness: time from the intended send time to the actual send; `None` in closed loop. It includes
     /// [`GeneratorEvidence::connection_wait_ns`], the time in which the request waited for a free connection.
@@ -339,7 +339,8 @@ pub struct LoadResult {
     pub status: BTreeMap<String, u64>,
     /// Failures by cause.
     pub errors: Errors,
-    /// Error messages of the system, TLS, HTTP or failed checks, each with its count; at most 16 different ones.
+    /// Error messages of the operating system, TLS, HTTP and failed checks, each with its count; at most 16 different
+    /// messages.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub said: BTreeMap<String, u64>,
     /// The protocol that the load used.
@@ -379,14 +380,14 @@ pub struct GeneratorEvidence {
     pub unsent_with_free_connection: u64,
     /// Mean number of in-flight requests, sampled independently of the request counts.
     pub in_flight_mean: Option<f64>,
-    /// Mean number of missing connections: attempts to open them failed, and no later attempt has replaced them.
+    /// Mean number of missing connections: the last attempt to open them failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_missing_mean: Option<f64>,
     /// Number of connections opened during the whole load.
     pub connections_opened: u64,
     /// Open loop: time from the intended send time of a request until it got a connection.
     pub connection_wait_ns: Option<TimesNs>,
-    /// The length of the warm-up, if the warm-up was allowed to grow.
+    /// The length of the warm-up; `None` if the warm-up was not allowed to grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
     /// Entries of a recorded session (HAR) that were not sent; `None` for other loads.
@@ -436,7 +437,7 @@ pub struct LoadRecord {
     /// gateway or upstream.
     pub whole: Requests,
     /// Requests that may not have reached the server: they were sent, but the connection broke or they timed out. So
-    /// the counter of the server is between `whole.sent` minus `whole_uncertain` and `whole.sent`.
+    /// the counter of the server is at least `whole.sent` minus `whole_uncertain`, and at most `whole.sent`.
     pub whole_uncertain: u64,
     /// `CLOCK_MONOTONIC` at the start of the sustained phase, nanoseconds. Use it to align the samples of processes
     /// (CPU, memory) with the load.
@@ -453,7 +454,7 @@ pub struct LoadRecord {
     pub lateness: Option<Histogram>,
     /// Results per second, from the start of the warm-up.
     pub seconds: Vec<LoadSecond>,
-    /// Results per route. Routes beyond the limit are summed up as `other`.
+    /// Results per route. If a load has too many routes, the rest are summed up as `other`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<RouteResult>,
     /// The steps of a load with steps; the other fields then cover all steps together.

@@ -48,21 +48,21 @@ pub struct PilotRate {
     pub gateway: String,
     /// The throughput of that gateway in the pilot, complete responses per second.
     pub carried_per_s: f64,
-    /// Whether the load generator was the limit of the pilot. Then the gateway's throughput is at least
+    /// Whether the load generator was the limit of the pilot. If true, the gateway's throughput is at least
     /// `carried_per_s`.
     pub at_least: bool,
 }
 
 impl PilotRate {
-    /// The rate in one sentence: `rate of low: 10% of 8900/s, the capacity of envoy, is 890/s`.
+    /// The rate in one sentence: `rate of low: 890/s (10% of the capacity of envoy: 8900/s)`.
     pub fn words(&self) -> String {
         let Self { load, asked, rate, gateway, carried_per_s, at_least } = self;
         let (bound, limit) = match at_least {
-            true => ("at least ", " (the load generator was the limit)"),
+            true => ("at least ", ", limited by the load generator"),
             false => ("", ""),
         };
         format!(
-            "rate of {load}: {asked} of {bound}{carried_per_s:.0}/s, the capacity of {gateway}{limit}, is {rate}"
+            "rate of {load}: {rate} ({asked} of the capacity of {gateway}: {bound}{carried_per_s:.0}/s{limit})"
         )
     }
 }

@@ -20,8 +20,9 @@ pub struct RouteChange {
     /// Number of routes after the change.
     pub routes: u64,
     /// Time from applying the change until it took effect, nanoseconds. Added routes: until a request to one of them
-    /// got 200. Removed routes: until a request to one of them got 404. Endpoints: until the added endpoint got its
-    /// first request, or the removed one its last. Certificates: until the first handshake with the new certificate.
+    /// got 200. Removed routes: until a request to one of them got 404. Endpoints: until the first request to the added
+    /// endpoint, or the last request to the removed endpoint. Certificates: until the first handshake with the new
+    /// certificate.
     pub seen_after_ns: u64,
 }
 

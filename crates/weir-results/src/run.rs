@@ -51,11 +51,12 @@ pub struct Objective {
     pub latency_ns: BTreeMap<String, u64>,
     /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
-    /// Limits of findings in the unit of the metric, by metric (`recovery.time`). A limit is a maximum, or a minimum if
-    /// larger values are better.
+    /// Limits for metrics of findings, by name of the metric (`recovery.time`). Each limit has the unit of its metric.
+    /// A limit is a maximum, or a minimum if larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// Objectives for one gateway at one load point. At that load point, they completely replace the limits above.
+    /// Objectives, each for one gateway at one load point. For this gateway and load point, the objective replaces all
+    /// limits above, even those that it does not set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
@@ -73,8 +74,8 @@ pub struct OwnObjective {
     pub latency_ns: BTreeMap<String, u64>,
     /// Maximum share of errors, 0 to 1.
     pub errors: Option<f64>,
-    /// Limits of findings in the unit of the metric, by metric. A limit is a maximum, or a minimum if larger values are
-    /// better.
+    /// Limits for metrics of findings, by name of the metric. Each limit has the unit of its metric. A limit is a
+    /// maximum, or a minimum if larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
 }
@@ -94,8 +95,8 @@ impl Objective {
         }
     }
 
-    /// The limits of findings that apply to `gateway` for a row of results. The row may have more axes than the load
-    /// point; `load` may be empty, which matches every load.
+    /// The limits of findings that apply to `gateway` for a row of results. `axes` may contain more axes than the load
+    /// point of an objective. An empty `load` matches every load.
     pub fn findings_of(
         &self,
         gateway: &str,
@@ -111,8 +112,8 @@ impl Objective {
     }
 }
 
-/// Thresholds that decide whether weir excludes a value. Change one only if you know that the problem that it detects
-/// is harmless in your setup. The run stores the thresholds.
+/// Thresholds that decide whether weir excludes a value. Change a threshold only if the problem that it detects is
+/// harmless in your setup. The run stores the thresholds.
 ///
 /// A share is a number from 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -127,15 +128,15 @@ pub struct Thresholds {
     /// weir reports a busy load generator as the bottleneck only if the gateway uses less than this share of its CPU
     /// limit.
     pub gateway_idle_share: f64,
-    /// Open loop: p99 of the lateness that weir accepts at any latency, in nanoseconds.
+    /// Open loop: maximum p99 of the lateness that weir accepts at any latency, in nanoseconds.
     pub lateness_ns: u64,
     /// Load from several machines: maximum time in nanoseconds between the start of the first and the last machine,
     /// including the uncertainty of the clocks (`clock-uncertain`).
     pub clock_ns: u64,
-    /// Open loop: p99 of the lateness that weir accepts, as share of the p99 latency. The larger of this limit and
-    /// `lateness_ns` applies.
+    /// Open loop: maximum p99 of the lateness that weir accepts, as share of the p99 latency. The larger of this limit
+    /// and `lateness_ns` applies.
     pub lateness_share: f64,
-    /// Minimum share of the scheduled requests that are sent (else `generator-limited`) and completed (else
+    /// At least this share of the scheduled requests must be sent (else `generator-limited`) and completed (else
     /// `overloaded`).
     pub completed_share: f64,
     /// If the configured delay of the upstream is at least this share of the response time, the upstream is the
@@ -161,19 +162,20 @@ pub struct Thresholds {
     pub median_tolerance: f64,
     /// Maximum share by which noise may have changed a quantile above p50. Above it, the value is not valid.
     pub tail_tolerance: f64,
-    /// Maximum distance from the mean of a headline to a bound of the confidence interval, as share of the mean; for
-    /// added latency, as share of the whole latency. If the distance is larger, the headline is `noisy`.
+    /// Maximum distance from the mean of a headline to the farther end of its confidence interval, as share of the mean.
+    /// For added latency, as share of the whole latency. If the distance is larger, the headline is `noisy`.
     #[schemars(extend("x-default" = "no maximum"))]
     pub interval_share: Option<f64>,
     /// A gateway that uses at least this share of its CPU limit counts as fully loaded. Its throughput is then the
     /// maximum at that limit.
     pub full_load_share: f64,
-    /// Maximum share of errors. Above it, weir excludes values (`errors`), unless an objective limits `errors`.
+    /// Maximum share of errors. If a load has more, its values are excluded (reason `errors`), unless an objective
+    /// limits the errors.
     pub error_share: f64,
-    /// Differences that `weir compare` treats as equal, as share, by metric: `{ throughput: 0.05, p99: 0.3 }`.
-    /// docs/compare.md lists the defaults.
+    /// Maximum difference between values that `weir compare` treats as equal, as share, by metric:
+    /// `{ throughput: 0.05, p99: 0.3 }`. docs/compare.md lists the defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("x-default" = "those of `weir compare`"))]
+    #[schemars(extend("x-default" = "the margins of `weir compare`"))]
     pub margins: BTreeMap<String, f64>,
 }
 
@@ -204,7 +206,7 @@ impl Default for Thresholds {
     }
 }
 
-/// A threshold that the scenario set laxer than its default.
+/// A threshold that is less strict in the scenario than by default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relaxed {
     /// The field's name.
@@ -218,7 +220,7 @@ pub struct Relaxed {
 type FieldOf = fn(&Thresholds) -> f64;
 
 impl Thresholds {
-    /// The thresholds that are laxer than their defaults, so that they exclude fewer values.
+    /// The thresholds that are less strict than their defaults: they exclude fewer values.
     pub fn relaxed(&self) -> Vec<Relaxed> {
         let default = Self::default();
         // `above` lists thresholds that exclude larger values, `below` thresholds that exclude smaller values.
@@ -254,8 +256,8 @@ pub struct Manifest {
     pub weir_version: String,
     /// The command line as given.
     pub command_line: Vec<String>,
-    /// Whether repeats were added after somebody saw the results (`--until`, `--resume --repeats`). Confidence
-    /// intervals are then wider, because stopping after a look at the results would otherwise make them too narrow.
+    /// Whether repeats were added after somebody saw the results (`--until`, `--resume --repeats`). If so, confidence
+    /// intervals are wider. They would otherwise be too narrow, because the results influenced the number of repeats.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeats_were_added: bool,
     /// Kernel and architecture, from `uname -sr` and `uname -m`.
@@ -284,7 +286,7 @@ pub struct Manifest {
     pub network: String,
     /// TLS version and cipher; `None` for plain HTTP.
     pub tls: Option<String>,
-    /// Configuration files of the user that replace those of the drivers, by gateway.
+    /// Configuration files of the user that replace files of the drivers, by gateway.
     #[serde(default)]
     pub configurations: BTreeMap<String, Configuration>,
     /// The pilot before the first cell, if the scenario gives rates as shares of a gateway's throughput.
@@ -292,7 +294,7 @@ pub struct Manifest {
     pub pilot: Option<Pilot>,
 }
 
-/// A configuration file of the user that replaces the one of the driver.
+/// A configuration file of the user that replaces the driver's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Configuration {
     /// The path from which weir read the file.

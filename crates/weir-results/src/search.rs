@@ -60,7 +60,7 @@ pub struct Found {
     pub stopped: Stopped,
 }
 
-/// Why a search stopped. The list is closed.
+/// Why a search stopped. There are no other reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stopped {
@@ -68,9 +68,9 @@ pub enum Stopped {
     Precise,
     /// The maximum number of trials is reached.
     MostTrials,
-    /// The load generator sustains no higher rate, and the highest one met the objective.
+    /// The load generator sustains no higher rate, and its highest rate met the objective.
     GeneratorLimited,
-    /// The upstream sustains no higher rate, and the highest one met the objective.
+    /// The upstream sustains no higher rate, and its highest rate met the objective.
     UpstreamLimited,
     /// The objective was missed at the lowest rate at which weir can decide a trial.
     NeverMet,

@@ -1,5 +1,4 @@
-//! A load on several machines: each machine carries a shard. The record of each shard, and the row that is stored for
-//! it.
+//! Shards of a load that several machines generate: the record of each shard, and the row that is stored for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,8 +39,8 @@ impl Distributions {
         // The pattern has no `..`, so that the compiler reports a new field.
         let Self { service_time, lateness, connection_wait, handshakes_before, handshakes_under_load } = self;
         let all = [
-            ("a service time histogram (one is recorded per step)", service_time),
-            ("a lateness histogram (one is recorded per step)", lateness),
+            ("the service time histogram of a step", service_time),
+            ("the lateness histogram of a step", lateness),
             ("the histogram of waits for a connection", connection_wait),
             ("the histogram of TLS handshakes before the load", handshakes_before),
             ("the histogram of TLS handshakes under load", handshakes_under_load),
@@ -80,8 +79,8 @@ pub struct AgentMachine {
     /// Whether the coordinator runs on this machine. If so, the coordinator samples the machine itself, and `share` is
     /// `None`.
     pub is_here: bool,
-    /// Cores that all agents on this machine share: its logical CPUs. On the host of the coordinator, this is at most
-    /// the CPU quota of the agents that weir started there.
+    /// Number of cores that all agents on this machine share: its logical CPUs. On the host of the coordinator, it is
+    /// at most the CPU quota of the agents that weir started there.
     pub cores: f64,
     /// Shares of the machine's CPU time: steal, processes outside the run, idle; `None` if the agent did not sample
     /// them.
@@ -99,7 +98,7 @@ pub struct ShardResult {
     pub agent: String,
     /// Actual start of the shard's load minus the planned start, on the coordinator's clock, nanoseconds.
     pub start_offset_ns: i64,
-    /// Maximum error of `start_offset_ns`, because the clocks can be compared only approximately, nanoseconds.
+    /// Maximum error of `start_offset_ns`, nanoseconds. The clocks can be compared only approximately.
     #[serde(default)]
     pub clock_bound_ns: u64,
     /// Request counts of the shard in the sustained phase.

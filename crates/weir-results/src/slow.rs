@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Results of slow clients during the whole load, by the part of the exchange that is slow.
+/// Results of slow clients during the whole load, one for each part of the exchange that can be slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowClients {
     /// Clients that send request headers slowly.
@@ -17,7 +17,7 @@ pub struct SlowClients {
 /// Results of slow clients of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowCounts {
-    /// Number of connections that these clients keep open at the same time.
+    /// Number of connections that the slow clients keep open at the same time.
     pub connections: u32,
     /// Number of connections that were opened.
     pub opened: u64,
@@ -25,7 +25,7 @@ pub struct SlowCounts {
     pub open_at_end: u64,
     /// Complete responses with a status below 400.
     pub answered: u64,
-    /// Complete responses with another status, such as 408 after a timeout of the gateway.
+    /// Complete responses with a status of 400 or more, such as 408 after a timeout of the gateway.
     pub unexpected: u64,
     /// Connections that were closed before a complete response.
     pub broken: u64,

@@ -1,8 +1,8 @@
 //! The SQLite store for runs, cells, histograms, manifests and verdicts. Each cell is committed separately.
 //!
-//! Columns hold what queries filter or sort by, such as gateway, rate, quantile, verdict and event. The rest of a cell
-//! or measurement is one versioned JSON document, so that a new field needs no migration. Older databases are migrated,
-//! newer ones are rejected.
+//! Columns contain the values that queries filter or sort by, such as gateway, rate, quantile, verdict and event. All
+//! other fields of a cell or measurement are in one versioned JSON document, so that a new field needs no migration.
+//! Older databases are migrated, newer ones are rejected.
 
 mod document;
 mod error;
@@ -83,8 +83,8 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        // All checks come before the first write, so that a rejected file stays byte-identical. Without this setting,
-        // closing a rejected database would move the log of a killed run into it.
+        // All checks come before the first write, so that a rejected file stays byte-identical. Turn off the checkpoint
+        // on close: SQLite would move the log of a killed run into the rejected database.
         let keeps_log = has_log(path);
         if keeps_log {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -105,21 +105,23 @@ impl Store {
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", "on").map_err(failed)?;
         if !is_current {
-            // The migration locks the database for writing. A current database needs no migration, so it must not wait
-            // for another process that writes.
+            // Only older databases are migrated, because the migration waits for a write lock that another process may
+            // hold.
             schema::migrate(path, &mut connection)?;
         }
         Ok(Self { path: path.to_path_buf(), connection })
     }
 
-    /// Opens a database on a read-only or full file system. SQLite cannot create its shared files there, and no other
-    /// process can change the database, because that would need the same files.
+    /// Opens a database on a read-only or full file system. SQLite cannot create its shared files there, and without
+    /// these files no other process can change the database.
     fn connect_unchanging(path: &Path) -> Result<Self, StoreError> {
         let unwritable = |detail: &str| {
             Err(StoreError::Unwritable { path: path.to_path_buf(), detail: detail.to_owned() })
         };
         if has_log(path) {
-            return unwritable("its last changes are still in the log file next to it (-wal)");
+            return unwritable(
+                "its last changes are still in the write-ahead log (the -wal file next to it)",
+            );
         }
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -136,7 +138,7 @@ impl Store {
     }
 }
 
-/// What a database is opened for.
+/// Whether a database is opened for reading or for writing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,

@@ -24,7 +24,7 @@ pub enum BoundBy {
     Rate,
 }
 
-/// A reason why a value is not valid. These are all reasons.
+/// A reason why a value is not valid. The list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -40,8 +40,8 @@ pub enum Reason {
     Overloaded,
     /// The CPU quota throttled a part in more than 1 % of the quota periods.
     Throttled,
-    /// The error share is above the objective's limit, or above 0.1 % if no objective limits errors. Or over 1 % of the
-    /// connections were missing on average, because attempts to open them failed.
+    /// One of two causes. Errors: the error share is above the objective's limit, or above 0.1 % if no objective limits
+    /// errors. Connections: on average, over 1 % of them were missing, because attempts to open them failed.
     Errors,
     /// Throughput or p50 differs between the first and last third of the sustained phase by more than 10 %, and by more
     /// than chance explains.
@@ -104,9 +104,9 @@ pub struct Judgement {
     pub bound_by: BoundBy,
     /// For each metric, the reasons why its values are not *valid*; an empty list if there are none.
     pub verdicts: Verdicts,
-    /// Bounds of values that interference may have changed, by name: `throughput`, `cpu` (CPU time per request,
-    /// microseconds), `cores`, `memory`, `mean` and the latency quantiles (`p99`, nanoseconds). `None` in results of
-    /// versions before 0.2: there, a reason excludes every value of the metric.
+    /// Bounds of the values that interference may have changed. The key is the name of the value: `throughput`, `cpu`
+    /// (CPU time per request, microseconds), `cores`, `memory`, `mean` or a latency quantile (`p99`, nanoseconds).
+    /// `None` in results of versions before 0.2: there, a reason excludes every value of the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounds: Option<BTreeMap<String, Bounds>>,
     /// Share of the requests that interference may have delayed; `None` if it delayed none, and in results of versions

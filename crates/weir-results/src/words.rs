@@ -18,7 +18,7 @@ pub fn counted(value: u64, noun: &str) -> String {
     format!("{} {}", count(value), plural(value, noun))
 }
 
-/// The noun in singular or plural, as it follows the count `value`.
+/// The noun in singular or plural, to match the count `value`.
 pub fn plural(value: u64, noun: &str) -> String {
     if value == 1 {
         return noun.to_owned();

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::cleanup::{self, MARK_VARIABLE, ProcessId};
 use crate::launch::spawn::in_own_session;
 
-/// How long to wait for each further piece of output after the command exited. A child can hold the output open.
+/// After the command has exited, reading stops if no output arrives for this time. The limit is needed because a child
+/// can hold the output open.
 const REST_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum output that is read per stream, bytes; after that, the stream is closed.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
@@ -39,12 +40,12 @@ pub fn ask(mut command: Command, timeout: Duration) -> io::Result<Answer> {
     command.stdin(Stdio::null()).stdout(its_output).stderr(its_errors);
     in_own_session(&mut command);
     let mut child = command.spawn()?;
-    // The command holds the write ends of the pipes. Close them, so that reading ends when the child exits.
+    // `command` still holds the write ends of the pipes. Drop it, so that reading ends when the child exits.
     drop(command);
     let streams = [output, errors].map(read_in_background);
     let leader = ProcessId::of(child.id() as i32);
     let status = wait(&mut child, timeout);
-    // Kill the command if it exceeded its time, and all processes that it left behind.
+    // Kill all processes that the command left behind, and the command itself if it exceeded its time.
     cleanup::kill_sessions(leader.as_slice());
     cleanup::kill_marked(&mark);
     if status.is_err() {
@@ -62,7 +63,7 @@ fn wait(child: &mut Child, timeout: Duration) -> io::Result<ExitStatus> {
             return Ok(status);
         }
         if Instant::now() >= deadline {
-            return Err(io::Error::other(format!("no output within {timeout:?}")));
+            return Err(io::Error::other(format!("did not exit within {timeout:?}")));
         }
         thread::sleep(Duration::from_millis(1));
     }

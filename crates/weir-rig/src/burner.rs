@@ -1,4 +1,4 @@
-//! Makes a program use more CPU time, by a known share. A run with such a program checks that weir detects the
+//! Increases the CPU time of a program by a known share. A run with such a program checks that weir detects the
 //! difference.
 //!
 //! A *burner* process runs as a child of the program, in the same session and cgroup. Samplers and limits of the
@@ -20,17 +20,17 @@ use weir_document::Time;
 
 use crate::cleanup::{ProcessId, members};
 
-/// How often the burner checks the program's CPU time, and burns its share.
+/// How often the burner reads the program's CPU time, and burns the configured share of it.
 const EVERY: Duration = Duration::from_millis(10);
 /// How often the burner searches for new child processes of the program. It searches rarely, because a search reads all
 /// processes of the host.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How often the burner searches while the program starts.
+/// How often the burner searches for new child processes while the program starts.
 const LOOK_FIRST: Duration = Duration::from_millis(50);
-/// How long the program counts as starting.
+/// How long [`LOOK_FIRST`] applies, from the start of the burner.
 const STARTS_FOR: Duration = Duration::from_secs(2);
 
-/// CPU time that a burner and the program above it used so far.
+/// CPU time that a burner and its parent program have used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BurnerRecord {
     /// CPU time of the program without the burner, nanoseconds.
@@ -97,13 +97,13 @@ pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
 /// Reads the [`BurnerRecord`] that a burner wrote to the file `path`.
 ///
 /// # Errors
-/// If the file cannot be read: the burner has not started, or exited early.
+/// If the file cannot be read, or contains no complete record: the burner has not started, or exited early.
 pub fn read_burner_record(path: &Path) -> io::Result<BurnerRecord> {
     let text = fs::read_to_string(path)?;
     let mut numbers = text.split_whitespace().map(str::parse::<u64>);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(used_ns)), Some(Ok(burned_ns))) => Ok(BurnerRecord { used_ns, burned_ns }),
-        _ => Err(io::Error::other("the record is incomplete")),
+        _ => Err(io::Error::other("the burner record is incomplete")),
     }
 }
 

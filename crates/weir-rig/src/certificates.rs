@@ -21,7 +21,7 @@ use crate::digest::sha256_hex;
 use crate::driver::Subject;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// A certificate is valid from this long before its creation, so that hosts whose clock is slow accept it.
+/// How long before its creation a certificate becomes valid, so that hosts with slow clocks accept it.
 const VALID_SINCE: Duration = DAY;
 const VALID_FOR: Duration = Duration::from_secs(90 * 86_400);
 
@@ -46,10 +46,11 @@ const TOKEN_LETTERS: usize = 32;
 pub struct Certificates {
     /// The CA certificate, which signs all other certificates.
     pub ca: PathBuf,
-    /// The server certificate for all hosts. If each host has its own certificate, it is that of the first host.
+    /// The server certificate for all hosts. If each host has its own certificate, this is the certificate of the first
+    /// host.
     pub server: PathBuf,
-    /// The private key of the server certificate. Its path is that of the certificate with `.key` appended, where
-    /// HAProxy expects it.
+    /// The private key of the server certificate. Its path is the path of the certificate plus `.key`, where HAProxy
+    /// expects it.
     pub server_key: PathBuf,
     /// The client certificate.
     pub client: PathBuf,
@@ -71,7 +72,7 @@ pub struct DomainCertificate {
     pub host: String,
     /// Path of the PEM file with the certificate.
     pub certificate: PathBuf,
-    /// Path of the private key: the path of the certificate with `.key` appended.
+    /// Path of the private key: the path of the certificate plus `.key`.
     pub key: PathBuf,
 }
 
@@ -259,7 +260,7 @@ impl<'a> Authority<'a> {
 }
 
 fn unmade(error: &rcgen::Error) -> RigError {
-    let remedy = "use host names of letters, digits, hyphens and dots";
+    let remedy = "use host names that contain only letters, digits, hyphens and dots";
     RigError::Driver(Problem::of("certificates", error.to_string()).help(remedy))
 }
 

@@ -1,4 +1,5 @@
-//! Errors of the rig, each with its cause and remedy, and whether the user's input is wrong.
+//! Errors of the rig, each with cause and remedy. [`RigError::is_wrong_use`] separates wrong user input from problems
+//! of the environment.
 
 use std::io;
 use std::net::SocketAddr;
@@ -33,7 +34,7 @@ pub enum RigError {
         /// The unsupported setting.
         what: String,
     },
-    /// A driver is inconsistent, or a setting is unknown. The problem names the driver's file, or the gateway in the
+    /// A driver is inconsistent, or a setting is unknown. The message names the driver's file, or the gateway in the
     /// scenario.
     #[error("{0}")]
     Driver(Problem),
@@ -50,7 +51,7 @@ pub enum RigError {
     BinaryMissing {
         /// The part or driver.
         part: String,
-        /// The name or path that was searched.
+        /// The name or path of the program that was not found.
         binary: String,
         /// How to install the program.
         get: String,
@@ -146,7 +147,7 @@ pub enum RigError {
     HostBusy {
         /// The other run, if known.
         occupant: Option<Occupant>,
-        /// The process of the other run, if only that is known: the run belongs to another user.
+        /// The process of the other run, if that run belongs to another user: weir then finds only its process.
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
@@ -157,7 +158,7 @@ pub enum RigError {
         /// Why the counters cannot be read.
         message: String,
     },
-    /// A Prometheus could not be used.
+    /// A Prometheus server could not be used.
     #[error("{place}: {message}")]
     Prometheus {
         /// The URL of the Prometheus, or the file with its CA or credentials.
@@ -166,7 +167,7 @@ pub enum RigError {
         message: String,
         /// The remedy.
         remedy: String,
-        /// Whether the user's settings are wrong. If false, the Prometheus is unavailable or fails.
+        /// Whether the user's settings are wrong. If false, the Prometheus server is unavailable or fails.
         is_wrong_use: bool,
     },
     /// A network namespace or a link could not be created or entered.
@@ -218,7 +219,8 @@ impl RigError {
         }
     }
 
-    /// Whether the user's input is wrong (a driver, a template, a setting, a selector), and not the environment.
+    /// Whether the user's input is wrong (a driver, a template, a setting, a selector). If false, the problem is in the
+    /// environment.
     pub fn is_wrong_use(&self) -> bool {
         self.cause() == "render" || matches!(self, Self::Prometheus { is_wrong_use: true, .. })
     }
@@ -270,7 +272,7 @@ impl RigError {
                     .into()
             }
             Self::Counters { .. } => "correct the address, path or parser in `counters` of the driver".into(),
-            Self::File { .. } => "check that the directory exists and is writable".into(),
+            Self::File { .. } => "check that the path exists, and that weir may read and write it".into(),
         }
     }
 

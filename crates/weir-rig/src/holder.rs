@@ -1,4 +1,4 @@
-//! Who holds a resource that a run needs: a process (a port), or another run (this host).
+//! The holder of a resource that a run needs: a process that holds a port, or another run that holds this host.
 
 use std::fmt;
 use std::path::PathBuf;

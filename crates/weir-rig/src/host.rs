@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
-/// Reads the facts about this host. Fields that the rig does not know (the command line, TLS) keep their defaults.
-/// Fields that need a trial, such as [`crate::Rig::try_limits`], also keep them.
+/// Reads the facts about this host. A field keeps its default if the rig does not know the value (the command line,
+/// TLS), or if the value needs a trial, such as [`crate::Rig::try_limits`].
 pub(crate) fn facts() -> Manifest {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Manifest {

@@ -135,7 +135,7 @@ impl Totals {
     }
 }
 
-/// The counts of a load, or of an agent's part of it, and their series.
+/// The counts of a load, or of one shard of it, and their series.
 #[derive(Debug)]
 pub(crate) struct Books {
     labels: Labels,
@@ -198,7 +198,7 @@ impl Books {
         self.room
     }
 
-    /// Returns samples of 0 for all counters, so that the counts of the first second are an increase.
+    /// Returns samples of 0 for all counters, so that receivers see the counts of the first second as an increase.
     pub(crate) fn begin(&mut self) -> Batch {
         self.counters()
     }

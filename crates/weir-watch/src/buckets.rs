@@ -1,16 +1,16 @@
 //! Exponential buckets for latencies. In Prometheus they are a native histogram, in OpenTelemetry an exponential
 //! histogram.
 //!
-//! Each bucket is wider than the one before by the factor 2^(1 / 2^[`SCHEMA`]), so by 0.27 %. weir's own HDR histograms
-//! have buckets with a width of 0.05 % to 0.1 %, but at least 64 ns. A value counts in the bucket that contains the
-//! middle of its HDR bucket. So the error of a quantile is at most the width of one bucket and half of an HDR bucket:
-//! 0.33 %, or 0.28 % and 32 ns.
+//! Each bucket is 0.27 % wider than the one before; the exact factor is 2^(1 / 2^[`SCHEMA`]). weir's own HDR histograms
+//! have buckets with a width of 0.05 % to 0.1 %, but at least 64 ns. weir adds each HDR bucket to the exponential
+//! bucket that contains its middle. So the error of a quantile is at most the width of one exponential bucket plus half
+//! the width of an HDR bucket: 0.33 %, or 0.28 % plus 32 ns.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-/// The finest resolution that Prometheus supports.
+/// Sets the width of the buckets: 8 is the finest resolution that Prometheus supports.
 pub(crate) const SCHEMA: i32 = 8;
 
 const NS_PER_S: f64 = 1e9;
@@ -119,7 +119,7 @@ pub(crate) mod tests {
         assert_eq!(buckets.count, latencies.len());
         let exact_s = latencies.mean() * latencies.len() as f64 / NS_PER_S;
         assert!((buckets.sum_s / exact_s - 1.0).abs() < 0.001, "{} {exact_s}", buckets.sum_s);
-        // Half of an HDR bucket, at short latencies.
+        // Half the width of an HDR bucket at short latencies.
         let half_s = 32e-9;
         for quantile in [0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let exact_s = latencies.value_at_quantile(quantile) as f64 / NS_PER_S;

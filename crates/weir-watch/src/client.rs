@@ -140,7 +140,7 @@ fn confirmed(headers: &HeaderMap, all: u64) -> Outcome {
         return Outcome::Written;
     }
     let why = Why {
-        message: "the receiver did not confirm the samples, so it may not understand version 2.0".into(),
+        message: "the receiver did not confirm the samples, so it may not support remote write 2.0".into(),
         remedy: "use `--prometheus-write-version 1`",
     };
     Outcome::Rejected { samples: all - written, why }
@@ -167,7 +167,7 @@ fn remedy(protocol: Protocol, status: StatusCode) -> &'static str {
         (Protocol::RemoteWrite(_), 404 | 405) => {
             "start Prometheus with `--web.enable-remote-write-receiver`, or correct the path of the URL"
         }
-        (Protocol::Otlp, 404 | 405) => "correct the path of the URL: most receivers have /v1/metrics",
+        (Protocol::Otlp, 404 | 405) => "correct the path of the URL: most receivers use /v1/metrics",
         (Protocol::RemoteWrite(Version::V2), 400 | 415) => "use `--prometheus-write-version 1`",
         (_, 429) => "raise the receiver's limit of samples per second",
         _ => "see the receiver's log",
@@ -208,7 +208,7 @@ mod tests {
         check(
             Protocol::Otlp,
             404,
-            "rejected: HTTP status 404: why; correct the path of the URL: most receivers have /v1/metrics",
+            "rejected: HTTP status 404: why; correct the path of the URL: most receivers use /v1/metrics",
         );
     }
 

@@ -3,18 +3,18 @@
 /// Why metrics cannot be pushed to a receiver.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The URL cannot be that of a receiver.
+    /// The URL is not valid for a receiver.
     #[error("{url}: {why}")]
     Url {
         /// The URL that the user gave.
         url: String,
-        /// What is wrong with it.
+        /// What is wrong with the URL.
         why: String,
     },
     /// A request header cannot be parsed.
     #[error("{variable}: header {place} does not have the form name=value")]
     Headers {
-        /// The environment variable that contains it.
+        /// The environment variable that contains the headers.
         variable: &'static str,
         /// Position of the header, from 1.
         place: usize,

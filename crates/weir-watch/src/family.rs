@@ -72,7 +72,8 @@ pub(crate) static DURATION: Family = Family {
     unit: "s",
     kind: Kind::Histogram,
     labels: &[],
-    help: "Latency of complete responses; in open loop from the intended send time. Requests without a response are in no bucket.",
+    help: "Latency of complete responses; in an open loop, measured from the intended send time. Requests without a \
+    response are in no bucket.",
 };
 
 pub(crate) static OFFERED: Family = Family {
@@ -81,7 +82,7 @@ pub(crate) static OFFERED: Family = Family {
     unit: "{request}/s",
     kind: Kind::Gauge,
     labels: &[],
-    help: "Arrival rate of the schedule; only in open loop.",
+    help: "Arrival rate of the schedule; only for open loops.",
 };
 
 pub(crate) static CONNECTIONS: Family = Family {
@@ -119,7 +120,9 @@ pub(crate) static VALID: Family = Family {
     unit: "",
     kind: Kind::Gauge,
     labels: &["metric", "reason"],
-    help: "Verdict on a metric of the load: 1 is valid, 0.5 is bounded (only a bound of the value is known), 0 is invalid. Each reason has its own series. weir writes the verdict after the load, with timestamps over the whole load.",
+    help: "Verdict on a metric of the load: 1 is valid, 0.5 is bounded (only a bound of the value is known), 0 is \
+    invalid. Each reason has a separate series. weir writes the verdict after the load, with timestamps from the \
+    start to the end of the load.",
 };
 
 static ALL: [&Family; 9] =

@@ -23,24 +23,25 @@ pub const LABELS: [Label; 12] = [
     of_load(
         "gateway",
         "weir.gateway",
-        "Name of the gateway, or `direct`; for `weir load` the host of the URL.",
+        "Name of the gateway, or `direct`; for `weir load`, the host of the URL.",
     ),
     of_load("load", "weir.load", "Name of the load."),
     of_load(
         "cell",
         "weir.cell",
-        "Position of the cell in the run, with the values of its axes: `3 limits.data.cpus=0.5`.",
+        "Position of the cell in the run and the values of its axes, like `3 limits.data.cpus=0.5`.",
     ),
     of_load("repeat", "weir.repeat", "Repeat, from 1."),
     of_load(
         "attempt",
         "weir.attempt",
-        "Number of the attempt, from 2, if weir measures the load again after host noise; missing for the first attempt.",
+        "Number of the attempt, 2 or more: weir re-measures a load after host noise. Missing for the first attempt.",
     ),
     of_load(
         "agent",
         "weir.agent",
-        "Agent that generates this share of the load; missing for load from this host. The sum over agents is the load.",
+        "Agent that generates this share of the load; missing for load from this host. The sum over all agents is \
+        the whole load.",
     ),
     own(
         "class",
@@ -67,7 +68,7 @@ const fn own(name: &'static str, otlp_name: &'static str, meaning: &'static str)
     Label { name, otlp_name, is_of_load: false, meaning }
 }
 
-/// The labels that identify a load, or an agent's part of it. Labels with an empty value are not written.
+/// The labels that identify a load, or one shard of it. Labels with an empty value are not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels {
     /// ID of the run; `load-..` for `weir load`.
@@ -82,7 +83,7 @@ pub struct Labels {
     pub repeat: String,
     /// Number of the attempt, from 2, if weir measures a load again after host noise. Empty for the first attempt.
     pub attempt: String,
-    /// The agent that generated this part of the load. Empty for the whole load.
+    /// The agent that generated this shard of the load. Empty for the whole load.
     pub agent: String,
 }
 

@@ -87,7 +87,7 @@ fn add(data: &mut Option<Data>, Growth { series, samples }: &Growth) {
 struct Times {
     start_ns: u64,
     at_ns: u64,
-    /// Whether this is the end of the series.
+    /// Whether the data point marks the end of the series.
     is_end: bool,
 }
 

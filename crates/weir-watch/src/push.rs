@@ -22,7 +22,7 @@ const PAUSES: [Duration; 4] = [
 ];
 /// Maximum time to write the batches that are left at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(10);
-/// How often a pause is checked for its end.
+/// How often weir checks whether to end a pause early.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Counts of written and lost samples, and why samples were lost.
@@ -30,12 +30,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 struct Account {
     written: u64,
     lost: u64,
-    /// The lost samples that were dropped because the queue was full.
+    /// Number of samples that were dropped because the queue was full; `lost` includes them.
     crowded: u64,
     why: Option<Why>,
 }
 
-/// The thread that pushes to one receiver, as its caller sees it.
+/// The caller's handle for the thread that pushes to one receiver.
 #[derive(Debug)]
 pub(crate) struct Pusher {
     url: String,
@@ -84,7 +84,7 @@ impl Pusher {
         }
     }
 
-    /// Puts the last batch into the queue. If the queue is full, waits for room until `until`.
+    /// Puts the last batch into the queue. If the queue is full, waits for space, but not longer than `until`.
     fn push_patiently(&self, mut last: Batch, until: Instant) {
         while !last.is_empty() && Instant::now() < until {
             match self.queue.try_send(last) {
@@ -167,9 +167,12 @@ fn sentence(url: &str, account: &Account, is_done: bool) -> Option<String> {
         return None;
     }
     let total = written + lost;
-    let what = match is_done {
-        true => format!("{lost} of {total} samples were not written"),
-        false => format!("{lost} of {total} samples were not written, and the last ones were not confirmed"),
+    let what = match (*lost, is_done) {
+        (_, true) => format!("{lost} of {total} samples were not written"),
+        (0, false) => "the receiver did not confirm the last samples".to_owned(),
+        _ => format!(
+            "{lost} of {total} samples were not written, and the receiver did not confirm the last samples"
+        ),
     };
     let cause = match why {
         Some(Why { message, remedy }) => format!("{message}; {remedy}"),

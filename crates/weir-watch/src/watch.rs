@@ -120,7 +120,7 @@ impl Watch {
 }
 
 impl Loads {
-    /// Starts the counts of a load, or of an agent's part of it.
+    /// Starts the counts of a load, or of one shard of it.
     fn open(&mut self, labels: &Labels, target: &Target, at_ms: u64) -> Batch {
         let mut books = Books::new(labels, target, at_ms, self.room);
         let batch = books.begin();
@@ -135,8 +135,8 @@ impl Loads {
             return Batch::default();
         }
         let load = Labels { agent: String::new(), ..labels.clone() };
-        // The counts start at the same time as those of the load. If they started with the first report, that report
-        // would be an increase within a millisecond.
+        // The agent's counts start at 0 when its load starts. If they started with the agent's first report, its counts
+        // would look like an increase within a millisecond.
         let of_load = self.books.get(&load).map(|books| (books.target().clone(), books.since_ms()));
         of_load.map_or_else(Batch::default, |(target, since_ms)| self.open(labels, &target, since_ms))
     }

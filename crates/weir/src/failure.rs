@@ -58,7 +58,7 @@ pub enum Blame {
 pub struct Failure {
     /// Who has to act. This decides the exit code.
     pub blame: Blame,
-    /// The message, which contains the location (file and line, argument or address), and the remedy.
+    /// The message and the remedy. The message contains the location: file and line, argument or address.
     pub problem: Problem<()>,
     /// Further errors in the same input.
     pub more: Vec<Failure>,
@@ -79,7 +79,7 @@ impl Failure {
         Self { blame, problem: Problem::new(message, remedy), more: Vec::new() }
     }
 
-    /// Combines one or more failures into one. It counts as wrong use if one of them does.
+    /// Combines one or more failures into one. The result is wrong use if one of the failures is wrong use.
     pub fn of_all(failures: Vec<Failure>) -> Self {
         let is_wrong_use = failures.iter().any(|failure| failure.blame == Blame::Use);
         let mut all = failures.into_iter();

@@ -1,6 +1,6 @@
 //! The `weir` program: load tests of L7 gateways for capacity, cost and the number of instances.
 
-// In this program, `pub` marks what other modules use of a module.
+// In this program, `pub` marks the items of a module that other modules use.
 #![allow(unreachable_pub)]
 // Everything must be printed by `cmd::output`, which removes control characters.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -38,7 +38,7 @@ enum Command {
     Origin(cmd::origin::Args),
     /// Write the configuration files and commands that a run uses for a gateway
     Render(cmd::render::Args),
-    /// Generate load for a run on another machine
+    /// Generate load on this machine, for a run on another machine
     Agent(cmd::agent::Args),
     /// Follow, fetch and remove runs in a Kubernetes cluster
     K8s(cmd::k8s::Args),

@@ -1,4 +1,4 @@
-"""Follows routes in a Kubernetes API: ConfigMaps with the label `route` contain URIs and the servers of all of them."""
+"""Follows routes in a Kubernetes API: a ConfigMap with the label `route` lists URIs, and servers for all these URIs."""
 
 import http.client
 import json

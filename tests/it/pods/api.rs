@@ -34,7 +34,7 @@ const USERS: [(&str, &str); 2] = [("coordinator", COORDINATOR), ("viewer", VIEWE
 
 /// The run whose coordinator has a client certificate, and its namespace.
 pub const RUN: &str = "rbac";
-/// How RBAC names the service account of that coordinator.
+/// RBAC's user name for the service account of this coordinator.
 pub const COORDINATOR: &str =
     "system:serviceaccount:weir-20261126-1450-rbac:weir-20261126-1450-rbac-coordinator";
 /// A user that initially has no rights.
@@ -66,7 +66,7 @@ pub struct Api {
     _processes: Vec<Child>,
 }
 
-/// Requests that the crate `weir-kube` does not offer: subresources, and tokens of other accounts.
+/// Sends requests that the crate `weir-kube` does not offer: to subresources, and with tokens of other accounts.
 #[derive(Clone)]
 struct Requests {
     address: SocketAddr,
@@ -273,7 +273,7 @@ pub fn path(object: &Object) -> String {
     format!("{root}/{}{space}/{plural}/{}", object.api_version, object.name)
 }
 
-/// A copy of the service with certificates for [`USERS`]. Returns its folder.
+/// Copies the service, and adds client certificates for [`USERS`]. Returns the folder of the copy.
 fn described(folder: &Path) -> PathBuf {
     let own = folder.join("kubernetes-api");
     fs::create_dir(&own).unwrap();
@@ -296,7 +296,8 @@ fn spawned(process: &ProcessSpec, folder: &Path) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", UNTIL_THE_END, "sh"]).arg(folder).args(&process.command);
     command.envs(process.env.iter().cloned()).current_dir(&process.dir).stdin(Stdio::piped());
-    // In a separate process group, Ctrl-C ends only the tests; these processes follow when their input closes.
+    // The processes have a separate process group, so that Ctrl-C ends only the tests. They exit when their input
+    // closes.
     command.stdout(log.try_clone().unwrap()).stderr(log).process_group(0).spawn().unwrap()
 }
 

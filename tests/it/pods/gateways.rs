@@ -84,7 +84,7 @@ impl<'a> Installed<'a> {
         pod
     }
 
-    /// Sets the number of all pods, of pods of the current template, and of available pods.
+    /// Sets three counts in the status: all pods, pods of the current template, and available pods.
     fn roll_out(&self, all: u32, updated: u32, available: u32) {
         let generation = &self.found()["metadata"]["generation"];
         let status = match self.workload.kind {
@@ -101,7 +101,7 @@ impl<'a> Installed<'a> {
         self.api.set_status(&self.object, &status);
     }
 
-    /// Restarts the gateway and calls `controller` after its object has changed.
+    /// Restarts the gateway. Calls `controller` as soon as the object of the gateway has changed.
     fn restart(
         &self,
         gateways: &ClusterGateways,
@@ -352,7 +352,7 @@ fn a_gateway_that_never_becomes_ready_fails_with_the_reason_and_is_restored() {
                     deployment,
                     "no-pods",
                     &|of| of.roll_out(0, 0, 0),
-                    "0 of 1 pods are updated, 0 available",
+                    "0 of 1 pods are updated, 0 are available",
                 )
             }),
             scope.spawn(|| check(daemons, "no-image", &no_image, &why)),
@@ -437,7 +437,7 @@ fn faults_kill_or_evict_one_pod_or_replace_all() {
         api.get(&Object::new("v1", "Pod", "faults", pod))["metadata"]["deletionGracePeriodSeconds"].clone()
     };
     let error = disturb(FaultAction::Kill).unwrap_err();
-    assert_eq!(error.message, "data: no pod runs, so weir cannot end one");
+    assert_eq!(error.message, "data: no pod is running, so weir cannot kill or evict one");
 
     gateway.make_pod("one", "10.1.0.6");
     gateway.make_pod("two", "10.1.0.7");

@@ -1,4 +1,5 @@
-//! Runs that cannot start because a right or the cluster is missing. The error names it, and nothing is left over.
+//! Runs that cannot start because a right or the cluster is missing. The error names what is missing, and nothing is
+//! left over.
 
 use std::path::Path;
 use std::process::Output;
@@ -79,7 +80,7 @@ fn a_run_without_a_right_names_it_and_leaves_nothing_behind() {
         let resumed = weir(folder.path(), &["run", "--resume", "last", "--plan"]);
         assert_eq!(finish(resumed).status.code(), Some(2));
     };
-    let ask = "help: request the permission in the message; `weir k8s render SCENARIO` prints";
+    let ask = "help: request the permission that the message names; `weir k8s render SCENARIO` prints";
     let user = |name: &str| format!("User \"system:serviceaccount:refused:{name}\" cannot ");
     check(
         "nobody",

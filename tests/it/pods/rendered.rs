@@ -89,7 +89,8 @@ fn own_site(api: &Api, run: &str, has_samplers: bool) -> (Site, Pods) {
     (site, pods)
 }
 
-/// Creates a pod from the template of the run's only object of a kind, like a controller. Returns the pod.
+/// Creates a pod like a controller, from the pod template of an object. The run has only one object of this kind.
+/// Returns the pod.
 fn make_pod(api: &Api, site: &Site, api_version: &str, kind: &str) -> Result<Object, String> {
     let selected = Selected::new(api_version, kind, &site.namespace, &site.selector());
     let found = api.admin().list(&selected).unwrap();
@@ -123,7 +124,7 @@ fn agents_gateways_and_upstreams_meet_the_restricted_level() {
     let spec = &api.get(&pod)["spec"];
     assert_eq!(spec["containers"][0]["resources"]["limits"], json!({ "cpu": "500m", "memory": "268435456" }));
     assert_eq!(spec["automountServiceAccountToken"], false);
-    // A deleted pod ends the cell with that reason.
+    // If the pod is deleted, the cell fails with the message that the pod was deleted.
     api.set_status(&pod, &running("10.1.0.9", &["agent"]));
     until("weir sees the pod", || agents.address().is_some());
     assert_eq!(agents.address().unwrap().to_string(), "10.1.0.9");

@@ -23,7 +23,7 @@ pub fn archived() -> Archive {
     read_archive("the fixture", File::open(ARCHIVE).unwrap()).unwrap()
 }
 
-/// A small run with a measured and a failed cell, as the run of `site`.
+/// A small run with the ID of `site`, and its cells: one measured, one failed.
 fn measured(site: &Site) -> (Run, Vec<Cell>) {
     let Archive { run, cells } = archived();
     assert_eq!(cells.len(), 2);

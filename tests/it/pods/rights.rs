@@ -43,7 +43,8 @@ fn rights_with(gateways: &[&str], set: &[&str]) -> GatewayRights {
     GatewayRights::of(&checked.scenario, &drivers, "20261127-0230-abcd").unwrap()
 }
 
-/// Rules for the owner of `token` in a namespace, as `groups|resources|names|verbs`. Rules of all users are left out.
+/// Rules for the owner of `token` in a namespace, as `groups|resources|names|verbs`. Rules that apply to all users are
+/// left out.
 fn rules(api: &Api, token: &str, namespace: &str) -> BTreeSet<String> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -154,7 +155,7 @@ fn a_coordinator_has_exactly_the_documented_rights() {
     assert_eq!(said["status"]["userInfo"]["username"], user, "{said}");
     assert_eq!(rules(api, &api.account(&site.namespace, "default"), &site.namespace), expected(&[]));
 
-    // In an existing namespace, without the right to delete the namespace.
+    // In an existing namespace, the coordinator has no right to delete the namespace.
     let shared = api.shared("rights-shared", "rights-shared");
     start(api, &shared, &["weir", "contour", "istio"], false);
     let token =
@@ -234,7 +235,7 @@ fn a_coordinator_may_do_its_work_and_nothing_else() {
     let coordinator = Object::new("v1", "Pod", &site.namespace, &site.coordinator());
     assert!(lab.get(&coordinator).unwrap().is_some() && lab.get(&own_space).unwrap().is_some());
 
-    // It may not change itself, other kinds, or other namespaces.
+    // The coordinator may not change itself, other kinds, or other namespaces.
     let change = json!({ "metadata": { "labels": { "weir/test": "1" } } });
     assert_forbidden(lab.remove(&coordinator, Duration::ZERO));
     assert_forbidden(lab.patch(&own_space, &change));

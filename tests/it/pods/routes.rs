@@ -28,7 +28,7 @@ pub fn define_kinds(api: &Api) {
             "kind": "CustomResourceDefinition",
             "metadata": {
                 "name": format!("{plural}.{group}"),
-                // Groups of Kubernetes need it.
+                // Kubernetes requires this annotation for protected groups, such as `*.k8s.io`.
                 "annotations": { "api-approved.kubernetes.io": "unapproved, for a test" },
             },
             "spec": {
@@ -137,7 +137,7 @@ impl Contour<'_> {
         proxies.len()
     }
 
-    /// Puts routes, and sets their conditions until weir has finished.
+    /// Applies routes, and sets their conditions until weir has finished.
     fn put(&self, lab: &ClusterGateways, routes: &ClusterRoutes, invalid: &str) -> Result<(), PodError> {
         let accepted = routes.accepted.as_ref();
         thread::scope(|scope| {

@@ -14,7 +14,7 @@ pub struct Board {
 /// A query as Grafana sends it.
 #[derive(Debug)]
 pub struct Query {
-    /// Dashboard and panel or variable, for messages.
+    /// Where the query comes from, for messages: the dashboard, and its panel or variable.
     #[allow(dead_code, reason = "shown by Debug if a query returns nothing")]
     pub place: String,
     /// One expression per load. At least one must return data.
@@ -85,7 +85,7 @@ fn values(variables: &[Value], id: &str, load: &str) -> BTreeMap<String, String>
 
 fn put(text: &str, values: &BTreeMap<String, String>) -> String {
     let mut text = text.to_owned();
-    // Longer names first: `$a` begins `$allowed`.
+    // Longer names are replaced first, because `$allowed` begins with `$a`.
     let mut names: Vec<&String> = values.keys().collect();
     names.sort_by_key(|name| std::cmp::Reverse(name.len()));
     for name in names {

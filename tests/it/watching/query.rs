@@ -23,7 +23,7 @@ impl Answers {
         answer["data"].clone()
     }
 
-    /// A GET over HTTP/1.0: the response has no chunked body, whose chunk lengths would end up in the JSON.
+    /// Sends a GET over HTTP/1.0, so that the response has no chunked body. Chunk lengths would end up in the JSON.
     fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.0).unwrap();
         write!(stream, "GET {path} HTTP/1.0\r\nHost: test\r\n\r\n").unwrap();
@@ -43,14 +43,14 @@ impl Answers {
         self.ask(&format!("/api/v1/query?query={}", encoded(query)))["result"].as_array().unwrap().clone()
     }
 
-    /// The latest value of the only series of a selector in the last 15 minutes.
+    /// The latest value in the last 15 minutes. The selector must match at most one series.
     pub fn last(&self, selector: &str) -> Option<f64> {
         let found = self.vector(&format!("last_over_time({selector}[15m])"));
         assert!(found.len() <= 1, "{selector}: {found:?}");
         found.first().map(|series| series["value"][1].as_str().unwrap().parse().unwrap())
     }
 
-    /// The count of the latest histogram of the only series of a selector in the last 15 minutes.
+    /// The count of the latest histogram in the last 15 minutes. The selector must match at most one series.
     pub fn last_histogram(&self, selector: &str) -> Option<u64> {
         let found = self.vector(&format!("{selector}[15m]"));
         assert!(found.len() <= 1, "{selector}: {found:?}");

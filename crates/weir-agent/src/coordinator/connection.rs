@@ -28,10 +28,10 @@ const HELLO_MAX: Duration = Duration::from_secs(5);
 /// Interval of clock measurements.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of clock measurements right after the hello. With several, at least one probably has a short round trip, and
-/// so a small error.
+/// Number of clock measurements right after the hello. With several measurements, at least one probably has a short
+/// round trip, and so a small error.
 const PINGS_FIRST: u32 = 10;
-/// Interval of these first clock measurements.
+/// Interval of the clock measurements right after the hello.
 const PING_FIRST_EVERY: Duration = Duration::from_millis(10);
 
 /// Accepts connections, and serves each in its own task.
@@ -107,7 +107,7 @@ fn refusal(hello: &Hello, version: &str) -> Option<(String, String)> {
     if hello.version == version && hello.protocol == PROTOCOL {
         return None;
     }
-    let why = format!("the agent has weir {}, but the run has weir {version}", hello.version);
+    let why = format!("the agent runs weir {}, but the run uses weir {version}", hello.version);
     Some((why, format!("install weir {version} on {}", hello.name)))
 }
 

@@ -305,7 +305,7 @@ fn strangers_and_other_versions_are_rejected_with_a_remedy() {
     let error = other.join().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the coordinator rejected this agent: the agent has weir 1.2.2, but the run has weir 1.2.3"
+        "the coordinator rejected this agent: the agent runs weir 1.2.2, but the run uses weir 1.2.3"
     );
     assert_eq!(error.remedy(), "install weir 1.2.3 on old");
 
@@ -319,7 +319,7 @@ fn strangers_and_other_versions_are_rejected_with_a_remedy() {
     let missing =
         bench.coordinator.await_agents::<AgentError>(1, Duration::from_secs(1), &bench.stop, || Ok(()));
     let missing = missing.unwrap_err().to_string();
-    assert!(missing.starts_with("0 of 1 agents joined within 1 s; rejected connection from "), "{missing}");
+    assert!(missing.starts_with("0 of 1 agents joined within 1 s; last rejected connection: "), "{missing}");
 }
 
 #[test]

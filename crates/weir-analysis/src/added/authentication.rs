@@ -47,17 +47,17 @@ pub struct AuthenticationCost {
 /// Cost for one gateway.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CostRow {
-    /// The gateway's name, or that of the direct baseline.
+    /// Name of the gateway or of the direct baseline.
     pub gateway: String,
     /// Latency with the method minus latency without authentication in the same repeat, nanoseconds. If no load was
-    /// measured without authentication, minus latency with the TLS client certificate. One value per quantile, in the
-    /// order of [`crate::ADDED`].
+    /// measured without authentication, latency with the TLS client certificate is subtracted instead. One value per
+    /// quantile, in the order of [`crate::ADDED`].
     pub more_ns: Vec<(String, Figure)>,
 }
 
-/// The client authentication of a load in the cells of `gateway`, in words. For a gateway, it is what the scenario and
-/// the axes set, and also for a direct cell whose upstream is a service. In other direct cells, weir's own upstream
-/// requires no authentication, so the words are only `TLS` or `none`.
+/// How clients authenticate in the cells of `gateway`, in words. For gateways, and for direct cells whose upstream is a
+/// service, the scenario and the axes define it. In other direct cells, weir's own upstream requires no authentication,
+/// so the words are only `TLS` or `none`.
 pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
     let is_service = !measurement.counters.origin_by_kind.is_empty();
     if !is_baseline(gateway) || is_service {
@@ -140,8 +140,8 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
     costs
 }
 
-/// Splits axes into the authentication in words and the other axes. The words are `None` if no axis selects the
-/// authentication.
+/// Separates the axes that select the authentication from the others. Returns the authentication in words, and the
+/// other axes. The words are `None` if no axis selects the authentication.
 pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     let others = without_authentication(axes);
     let said = (others.len() < axes.len()).then(|| match asked(run, axes) {
@@ -151,8 +151,8 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     (said, others)
 }
 
-/// Returns the authentication in words, which may come from the scenario or from axes, and the axes that do not select
-/// it.
+/// Returns the authentication in words, and the axes that do not select it. The authentication may come from the
+/// scenario or from axes.
 pub(crate) fn in_words(run: &Run, axes: &Axes) -> (String, Axes) {
     (asked(run, axes), without_authentication(axes))
 }
@@ -166,7 +166,7 @@ fn without_authentication(axes: &Axes) -> Axes {
 }
 
 /// States what the method adds to the median latency (p50) of each gateway. A cost is significant only if it exceeds
-/// the rig's bias at both load points: the one with the method and the one without it.
+/// the rig's bias at both load points, with and without the method.
 fn conclude(
     authentication: &str,
     base: &str,
@@ -180,10 +180,10 @@ fn conclude(
     for row in rows.iter().filter(|row| !is_baseline(&row.gateway)) {
         let Some((_, more)) = row.more_ns.iter().find(|(name, _)| name == "p50") else { continue };
         match claim(more, least_ns) {
-            Claim::Significant => {
+            Claim::Significant if more.mean.is_some_and(|mean_ns| mean_ns > 0.0) => {
                 significant.push(format!("{} {}", row.gateway, with_interval(more, time_ns)));
             }
-            Claim::HoldsZero | Claim::WithinBias => others.push(row.gateway.clone()),
+            Claim::Significant | Claim::HoldsZero | Claim::WithinBias => others.push(row.gateway.clone()),
             Claim::Unknown => {}
         }
     }

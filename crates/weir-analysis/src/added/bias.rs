@@ -9,7 +9,7 @@ use crate::points::{Point, Row};
 
 use super::place;
 
-/// Quantiles that sentences name.
+/// Quantiles for which sentences state the added latency.
 const CLAIMED: [&str; 2] = ["p50", "p99"];
 
 /// Maximum number of intervals of the rig's bias that a sentence lists; tables list all of them.
@@ -18,16 +18,16 @@ const NAMED_MAX: usize = 4;
 /// Difference between the two direct cells of a block, which are identical: the rig's own bias (A/A test).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RigBias {
-    /// Latency in the second direct cell (the twin) minus latency in the first one (the direct baseline) in the same
-    /// repeat, nanoseconds, by quantile in the order of [`crate::ADDED`].
+    /// Difference of latencies in the same repeat, nanoseconds: the second direct cell (the twin) minus the first one
+    /// (the direct baseline). One value per quantile, in the order of [`crate::ADDED`].
     pub difference_ns: Vec<(String, Figure)>,
 }
 
-/// The claim that a difference of latencies allows.
+/// What a report may claim about a difference of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// The interval excludes zero, and all of it exceeds the rig's bias.
+    /// The interval excludes zero, and the whole interval exceeds the rig's bias.
     #[serde(rename = "told")]
     Significant,
     /// The interval includes zero.
@@ -53,13 +53,13 @@ impl RigBias {
         Some(if holds_zero { 0.0 } else { low.abs().max(high.abs()) })
     }
 
-    /// The claim that `difference` at the quantile `name` allows.
+    /// What a report may claim about `difference` at the quantile `name`.
     pub fn claim(&self, name: &str, difference: &Figure) -> Claim {
         claim(difference, self.least_ns(name))
     }
 }
 
-/// The claim that `difference` allows if it must exceed `least_ns`.
+/// What a report may claim about `difference`, which must exceed `least_ns` to be significant.
 pub(super) fn claim(difference: &Figure, least_ns: Option<f64>) -> Claim {
     let interval = difference.interval.filter(|_| difference.headline);
     let (Some([low, high]), Some(least_ns)) = (interval, least_ns) else { return Claim::Unknown };

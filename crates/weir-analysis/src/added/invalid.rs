@@ -7,14 +7,13 @@ use crate::points::conclusions::join;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// Number of load points that a sentence names if it does not name all; the others are counted. If only one would
-/// remain, the sentence names it too.
+/// A sentence names at most this many load points, and counts the others. A single other load point is named too.
 const NAMED_MAX: usize = 2;
 
 /// One of the two cells of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The gateway's cell; in the rig's bias, the cell of the direct baseline's twin.
+    /// The gateway's cell. For the rig's bias, the cell of the direct baseline's twin.
     Own,
     /// The direct cell of the same repeat.
     Direct,
@@ -68,8 +67,8 @@ fn has(figure: &Figure, repeat: u32, reason: Reason) -> bool {
     same.any(|repeated| repeated.reasons.contains(&reason))
 }
 
-/// Names the load points where a gateway's latency is a headline but its added latency is not, because direct cells are
-/// invalid. `None` if there is no such load point.
+/// Names the load points where a gateway's latency is a headline, but its added latency is not, because direct cells
+/// are invalid. `None` if there is no such load point.
 pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut places: Vec<String> = Vec::new();
@@ -91,7 +90,7 @@ pub(crate) fn for_want_of_direct(points: &[Point]) -> Option<String> {
     let why: Vec<&str> = reasons.into_iter().map(reason_name).collect();
     (!places.is_empty()).then(|| {
         format!(
-            "added latency has no headline because the direct baseline is invalid ({}): {}",
+            "because the direct baseline is invalid ({}), added latency has no headline at {}",
             why.join(", "),
             join(&places)
         )

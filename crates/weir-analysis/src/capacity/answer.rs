@@ -143,8 +143,8 @@ impl CapacityRow {
         counted
     }
 
-    /// The rate that the gateway is known to carry in every repeat: the minimum of `at_least_per_s`. `None` if a repeat
-    /// has no such rate.
+    /// The highest rate that is known to meet the objective in every repeat: the minimum of `at_least_per_s`. `None` if
+    /// a repeat has no such rate.
     pub fn at_least_per_s(&self) -> Option<f64> {
         let each = self.searches.iter().map(|searched| searched.found.at_least_per_s);
         each.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)

@@ -1,8 +1,8 @@
 //! The bounds of an objective, and the result of one trial for each.
 //!
-//! A quantile bound is checked as a share: p99 is at most 20 ms if at most one request in a hundred took longer. The
-//! counts of several trials at one rate can be added, and the sampling error of a share is that of a count. A quantile
-//! has neither property, and in a short trial it is biased low.
+//! A quantile bound is checked as a share: p99 is at most 20 ms if at most one request in a hundred took longer. Counts
+//! of several trials at one rate can be added, and a share has the sampling error of a count. Quantiles have neither
+//! advantage, and are biased low in short trials.
 
 use weir_results::{LoadRecord, Objective, TrialSays};
 
@@ -46,11 +46,11 @@ impl Bound {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Limit {
-    /// The share `allowed` of requests may take longer than `limit_ns`.
+    /// At most the share `allowed` of requests may take longer than `limit_ns`.
     Quantile { allowed: f64, limit_ns: u64 },
     /// The mean latency may be at most `limit_ns`.
     Mean { limit_ns: f64 },
-    /// The share `allowed` of requests may fail.
+    /// At most the share `allowed` of requests may fail.
     Errors { allowed: f64 },
 }
 
@@ -81,7 +81,7 @@ pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
         return Some("the search has no objective");
     }
     if objective.latency_ns.keys().any(|name| name == "max") {
-        return Some("a search cannot limit `max`, which grows with the number of requests at any rate");
+        return Some("a search cannot limit `max`: at any rate, it grows with the number of requests");
     }
     if objective.latency_ns.values().any(|limit_ns| *limit_ns == 0) {
         return Some("the latency is zero");
@@ -179,8 +179,8 @@ impl Bound {
 
 impl Seen {
     /// Decides whether the bound is met. It is met if the whole 95 % interval is within the bound, and missed if the
-    /// whole interval is beyond it. Otherwise the trial cannot tell. A trial without any request beyond the bound meets
-    /// it.
+    /// whole interval is beyond it. Otherwise the trial is undecided. A trial without any request beyond the bound
+    /// meets it.
     ///
     /// For a share, the interval is Wilson's (E. B. Wilson, *Probable inference*, 1927), which assumes independent
     /// requests. Queued requests are not independent, so this decision is used only to find the neighbourhood of the

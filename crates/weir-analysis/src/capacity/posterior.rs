@@ -1,11 +1,12 @@
 //! The posterior distribution of the border (the capacity) after all trials.
 //!
-//! Near the border, the odds of a request beyond a bound grow as a power of the rate, and so does the mean relative to
-//! its bound: `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Capacity, slope and the spread of trials
-//! are unknown. Each combination on a grid is weighted by the likelihood of the trials, and slope and spread are summed
-//! out. This is the grid method of adaptive psychometric testing (Kontsevich and Tyler, *Bayesian adaptive estimation
-//! of psychometric slope and threshold*, 1999). The prior is uniform over capacity and spread. Observed slopes range
-//! from 5 to 50, so the prior of the slope is log-normal around 12.
+//! Near the border, the odds of a request beyond a bound grow as a power of the rate:
+//! `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. The mean relative to its bound grows in the same
+//! way. Capacity, slope and the spread of trials are unknown. Each combination on a grid is weighted by the likelihood
+//! of the trials, and slope and spread are summed out. This is the grid method of adaptive psychometric testing
+//! (Kontsevich and Tyler, *Bayesian adaptive estimation of psychometric slope and threshold*, 1999). The prior is
+//! uniform over capacity and spread. Observed slopes range from 5 to 50, so the prior of the slope is log-normal around
+//! 12.
 //!
 //! **Spread.** Requests in a queue are late together: each time the queue grows too long, a cluster of requests is
 //! late. The number of late requests is modelled as a Poisson number of clusters of exponential size (D. Aldous,
@@ -46,19 +47,20 @@ const GARBAGE: f64 = 0.05;
 const GARBAGE_CLEAN: f64 = 0.1;
 /// Range of the logarithm of an outlier's mean.
 const GARBAGE_RANGE: f64 = 10.0;
-/// If the log odds of a share exceed the allowed log odds by more than this, the trial only shows that its rate is
-/// above the border.
+/// If the log odds of the observed share exceed the log odds of the allowed share by more than this, the trial only
+/// shows that its rate is too high.
 const PASSED_LOGIT: f64 = 2.5;
 /// If a mean is farther than this from its bound, in logarithms, the trial only shows on which side of the border its
 /// rate is.
 const PASSED_MEAN: f64 = 1.0;
-/// Width of the transition, in logarithms, for trials that only show their side of the border.
+/// For trials that only show on which side of the border their rate is: width of the transition between both sides, in
+/// logarithms.
 const PASSED_BY: f64 = 0.4;
 /// Log odds are tabulated from minus this value to this value.
 const LOGIT_MOST: f64 = 16.0;
 /// Distance between tabulated log odds; values between them are interpolated linearly.
 const LOGIT_STEP: f64 = 0.1;
-/// Share of the grid at each end in which a median is not trusted, because the border may lie outside.
+/// A median within this share of the grid from either end is not trusted, because the border may lie outside the grid.
 const EDGE: f64 = 0.1;
 
 /// The posterior of the border after some trials.
@@ -66,10 +68,10 @@ const EDGE: f64 = 0.1;
 pub(crate) struct Posterior {
     /// Logarithms of the rates of the grid.
     rates: Vec<f64>,
-    /// For each bound, the log weights of all combinations, with the rate in the outer loop, then the slope, then the
-    /// spread.
+    /// For each bound, the log weights of all combinations of rate, slope and spread. The rate varies slowest, the
+    /// spread fastest.
     weights: Vec<Vec<f64>>,
-    /// For each rate, the probability that the border lies at it or below.
+    /// For each rate, the probability that the border is at most this rate.
     below: Vec<f64>,
     /// Number of trials within the grid.
     trials: u32,
@@ -150,7 +152,7 @@ impl Posterior {
         above.into_iter().map(|above| 1.0 - above).collect()
     }
 
-    /// For each rate of the grid, the probability that the border of one bound lies at it or below, summed over slope
+    /// For each rate of the grid, the probability that the border of one bound is at most this rate, summed over slope
     /// and spread.
     fn cumulated(&self, bound: usize) -> Vec<f64> {
         let weights = &self.weights[bound];
@@ -270,8 +272,9 @@ impl Count {
     }
 }
 
-/// Log density at `sum` of the total size of a Poisson number of clusters. The total has the mean `mean`, and each
-/// cluster is exponential with the mean `cluster`. If `sum` is zero, the log probability of no cluster.
+/// Log density of the total size of clusters, at `sum`. The number of clusters is Poisson-distributed, each cluster is
+/// exponential with the mean `cluster`, and the total has the mean `mean`. If `sum` is zero, returns the log
+/// probability that there is no cluster.
 fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
     let clusters = mean / cluster;
     if sum == 0.0 {

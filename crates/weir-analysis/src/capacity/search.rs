@@ -15,13 +15,13 @@ use weir_results::{Found, Judgement, LoadRecord, Objective, Reason, Requests, St
 use super::bounds::{Bound, Seen, together};
 use super::posterior::Posterior;
 
-/// Factor between rates as long as all trials meet the objective, or all miss it.
+/// Factor between one rate and the next while all trials meet the objective, or all miss it.
 const STRIDE: f64 = 4.0;
 /// The border is bracketed once a rate that meets the objective and a rate that misses it differ by at most this
 /// factor.
 const BRACKETED: f64 = 2.1;
-/// Factor below the rig's limit within which the search does not look closer. The bracket stops if a rate within this
-/// factor met the objective. Later trials are placed at least this factor below the limit.
+/// A rate is near the rig's limit if it is at most this factor below the limit. Bracketing stops if such a rate met the
+/// objective. Later trials are placed at least this factor below the limit.
 const LIMIT_NEAR: f64 = 1.25;
 /// A trial with a saturated generator stays valid if the p99 of the generator's lateness is at most this share of the
 /// lowest latency limit.
@@ -46,9 +46,9 @@ pub struct Asked {
     pub objective: Objective,
     /// The first rate, requests per second.
     pub first_per_s: f64,
-    /// The lowest rate that a trial can decide, requests per second.
+    /// The lowest rate at which a trial can decide whether the objective is met, requests per second.
     pub least_per_s: f64,
-    /// Width of the interval at which the search stops, as share of the capacity.
+    /// The search stops when the interval is at most this wide, as share of the capacity.
     pub width: f64,
     /// Maximum number of trials, including invalid ones.
     pub trials_max: u32,
@@ -96,7 +96,7 @@ pub struct Search {
     posterior: Option<Posterior>,
 }
 
-/// The result of [`Search::bracket`]: try a rate, place trials about a rate, or stop.
+/// The result of [`Search::bracket`]: try a rate, place further trials around a rate, or stop.
 enum Bracket {
     Try(f64),
     About(f64),
@@ -110,7 +110,7 @@ struct Border {
     below_per_s: Option<f64>,
 }
 
-/// The reasons why latencies that the objective limits are invalid.
+/// Why latencies with a limit in the objective are invalid.
 fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
     match &judgement.bounds {
         Some(known) => {
@@ -356,8 +356,9 @@ impl Search {
         posterior
     }
 
-    /// The lowest rate above all valid trials at which the generator or the upstream was the limit, and which of them
-    /// was the limit more often. `None` unless there are at least two such trials.
+    /// The rig's limit: among the rates above all valid trials, the lowest at which the generator or the upstream was
+    /// the limit. Also returns which of the two was the limit more often. `None` unless there are at least two such
+    /// trials.
     fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
         let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
         let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);
@@ -387,7 +388,8 @@ impl Search {
     }
 
     /// Whether the posterior gives a result: at least [`TRIALS_MIN`] trials are within its grid, and its median is not
-    /// at an edge. Near the border, at least two trials did not miss the objective, and at least two did not meet it.
+    /// at an edge. Near the border, at least two trials met the objective or were undecided, and at least two missed it
+    /// or were undecided.
     fn is_known(&self, posterior: &Posterior) -> bool {
         let middle = posterior.quantile_per_s(0.5);
         let near =

@@ -8,7 +8,8 @@ use crate::points::axes::axes_words;
 /// Maximum number of names that an error lists; the others are counted.
 const NAMES_MAX: usize = 5;
 
-/// A property of series in which A and B may have nothing in common, and what the user can do then.
+/// A property of series, such as the load name. If A and B have no value of it in common, `remedy` is what the user can
+/// do.
 struct Aspect {
     name: &'static str,
     of: fn(&Series) -> String,
@@ -63,7 +64,7 @@ pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> Comp
 
 /// The first few of `names`, and the number of the others.
 pub(super) fn few(names: &[impl AsRef<str>], between: &str) -> String {
-    let called = |name: &str| if name.is_empty() { "one without a name" } else { name }.to_owned();
+    let called = |name: &str| if name.is_empty() { "unnamed" } else { name }.to_owned();
     let said: Vec<String> = names.iter().take(NAMES_MAX).map(|name| called(name.as_ref())).collect();
     match names.len() {
         0 => "none".into(),
@@ -91,7 +92,7 @@ mod tests {
         let names: Vec<String> = (1..=96).map(|at| at.to_string()).collect();
         assert_eq!(few(&names, ", "), "1, 2, 3, 4, 5 and 91 more");
         assert_eq!(few(&names[..5], "; "), "1; 2; 3; 4; 5");
-        assert_eq!(few(&[""], ", "), "one without a name");
+        assert_eq!(few(&[""], ", "), "unnamed");
         assert_eq!(few(&names[..0], ", "), "none");
     }
 }

@@ -3,24 +3,26 @@
 //! than every measured value, so it ranks last.
 //!
 //! Two exact tests share the error level (weighted Bonferroni):
-//! - the number of repeats beyond: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica Neerlandica 24,
-//!   1970), which is Fisher's test at its actual error;
+//! - the number of repeats beyond the range: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica
+//!   Neerlandica 24, 1970), which computes the actual error of Fisher's test;
 //! - the ranks of all repeats: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics Bulletin
-//!   1, 1945). Before ranking, the values that should be lower are raised by the margin, and the others are reduced by
-//!   one step of the measurement.
+//!   1, 1945). To test whether one side is greater, the values of the other side are first raised by the margin, and
+//!   the values of the tested side are lowered by one step of the measurement.
 //!
-//! With these weights, each test alone can decide with six repeats per side: the first if five of six repeats against
-//! none lie beyond, the second if all six rank behind the other six. Both tests assume independent samples. For blocks
-//! of one run this is conservative, because a block makes counts and ranks of both sides more alike.
+//! With these weights, each test alone can decide with six repeats per side. The first test decides if five of six
+//! repeats of one side lie beyond the range, and none of the other side. The second test decides if all six repeats of
+//! one side rank behind the other six. Both tests assume independent samples. For blocks of one run this is
+//! conservative, because a block makes counts and ranks of both sides more alike.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
 
 use crate::figures::figure::{Figure, Sample};
 
-/// The share of the error level that the test of counts gets; the test of ranks gets the rest.
+/// Share of the error level for the test of how many repeats lie beyond the range. The test of ranks gets the rest.
 const COUNTS_PART: f64 = 0.7;
-/// Number of steps from 0 to 1 of the common probability, among which the test of counts finds its maximum error.
+/// Number of steps from 0 to 1 in which Boschloo's test tries probabilities. It assumes that A and B have the same
+/// probability, and takes the one with the largest error.
 const PROBABILITIES: u32 = 400;
 /// Relative tolerance for equal p-values, because of rounding.
 const SAME: f64 = 1e-9;
@@ -39,16 +41,19 @@ pub struct Beyond {
 }
 
 impl Beyond {
-    /// The counts of B, and those of A with its label: `not recovered in 5 of 6 repeats (old: 0 of 6)`.
+    /// The counts of B, then the counts of A with A's label: `not recovered in 5 of 6 repeats (old: 0 of 6)`.
     pub fn sentence(&self, label_of_a: &str) -> String {
         let Self { words, a, b, .. } = self;
         format!("{words} in {} of {} repeats ({label_of_a}: {} of {})", b.beyond, b.of, a.beyond, a.of)
     }
 
-    /// Both counts without labels: `not recovered in 5 of 6 repeats of B and 0 of 6 of A`.
+    /// Both counts without labels: `not recovered in 5 of 6 repeats of B and in 0 of 6 repeats of A`.
     pub(super) fn words(&self) -> String {
         let Self { words, a, b, .. } = self;
-        format!("{words} in {} of {} repeats of B and {} of {} of A", b.beyond, b.of, a.beyond, a.of)
+        format!(
+            "{words} in {} of {} repeats of B and in {} of {} repeats of A",
+            b.beyond, b.of, a.beyond, a.of
+        )
     }
 }
 
@@ -75,7 +80,7 @@ pub(super) struct Tested {
     pub(super) counts: Beyond,
     /// Whether B tends to have the greater values.
     pub(super) is_b_greater: bool,
-    /// The lowest p-value that any B with as many repeats could reach against this A.
+    /// The p-value if all of B's repeats were beyond the measured range. A greater B cannot have a lower p-value.
     pub(super) least: f64,
 }
 
@@ -123,7 +128,8 @@ impl Ranked {
         ((2.0 * greater.min(less)).min(1.0), greater <= less)
     }
 
-    /// The lowest two-sided p-value that a test against `others` repeats can give.
+    /// The two-sided p-value if the other side has `others` repeats, all beyond the measured range. A greater other
+    /// side cannot have a lower p-value.
     fn least(&self, others: usize) -> f64 {
         let worst = Self(vec![f64::INFINITY; others]);
         self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
@@ -138,9 +144,9 @@ impl Ranked {
     }
 }
 
-/// Boschloo's p-value of the hypothesis that `b` has no greater probability than `a`. At one common probability, the
-/// error is the probability of all pairs of counts whose Fisher p-value is at most that of the observed pair. The
-/// p-value is the maximum error among all common probabilities.
+/// Boschloo's p-value of the hypothesis that a repeat of `b` is not more likely to lie beyond the range than a repeat
+/// of `a`. If both have the same probability, the error is the total probability of all pairs of counts whose Fisher
+/// p-value is at most the observed one. The p-value is the maximum error over all probabilities.
 fn more_beyond(a: Counted, b: Counted) -> f64 {
     let seen = fisher(a, b) * (1.0 + SAME);
     let tables: Vec<(u64, u64)> = (0..=a.of)
@@ -157,18 +163,21 @@ fn more_beyond(a: Counted, b: Counted) -> f64 {
     (0..=PROBABILITIES).map(error).fold(0.0, f64::max)
 }
 
-/// Fisher's one-sided p-value of the hypothesis that `b` has no greater probability than `a`.
+/// Fisher's one-sided p-value of the hypothesis that a repeat of `b` is not more likely to lie beyond the range than a
+/// repeat of `a`.
 fn fisher(a: Counted, b: Counted) -> f64 {
     if b.beyond == 0 {
         return 1.0;
     }
     let (all, beyond) = ((a.of + b.of) as u64, (a.beyond + b.beyond) as u64);
-    let of_b = Hypergeometric::new(all, beyond, b.of as u64).expect("no more of a part than of the whole");
+    let of_b =
+        Hypergeometric::new(all, beyond, b.of as u64).expect("the counts of B are at most the total counts");
     of_b.sf(b.beyond as u64 - 1)
 }
 
-/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). Of all subsets of
-/// both samples that have the size of `b`, it is the share whose rank sum is at least that of `b`.
+/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). It compares `b` with
+/// all subsets of both samples that have the size of `b`. The p-value is the share of subsets whose rank sum is at
+/// least the rank sum of `b`.
 fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -211,8 +220,8 @@ mod tests {
         near(fisher(of(0, 6), of(5, 6)), 6.0 / 792.0);
         near(fisher(of(0, 6), of(6, 6)), 1.0 / 924.0);
         near(fisher(of(3, 6), of(0, 6)), 1.0);
-        // The pairs at least as extreme as (0, 5) are (0, 5), (1, 6) and (0, 6). Together they are most likely at a
-        // common probability of one half.
+        // The pairs at least as extreme as (0, 5) are (0, 5), (1, 6) and (0, 6). Together they are most likely if both
+        // sides have the probability one half.
         near(more_beyond(of(0, 6), of(5, 6)), 13.0 / 4_096.0);
         near(more_beyond(of(0, 6), of(6, 6)), 1.0 / 4_096.0);
         near(more_beyond(of(2, 6), of(0, 6)), 1.0);

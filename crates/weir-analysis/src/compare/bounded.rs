@@ -3,17 +3,17 @@
 use super::effect::{Effect, Reading};
 use crate::figures::figure::{Figure, Range};
 
-/// The effect computed from bounds, and the number of repeats behind it.
+/// An effect that is computed from bounds, and the number of repeats used.
 pub(super) struct Bounded {
     pub(super) effect: Reading,
-    /// Number of valid or bounded repeats of A and of B; if paired, number of blocks in which both are known.
+    /// Number of valid or bounded repeats of A and of B. If paired, number of blocks in which both have such a repeat.
     pub(super) counts: [usize; 2],
 }
 
 /// The lowest and the highest possible ratio B / A; `None` if both are unknown.
 ///
-/// If the lowest ratio is unknown, no claim is possible that B is greater. If the highest is unknown, no claim is
-/// possible that B is less.
+/// Without the lowest ratio, it is impossible to claim that B is greater. Without the highest, it is impossible to
+/// claim that B is less.
 pub(super) fn between(a: &Figure, b: &Figure, is_paired: bool) -> Option<Bounded> {
     let (of_a, of_b) = (known(a), known(b));
     let lowest = effect(&of_a, &of_b, is_paired, |range| range.high, |range| range.low);
@@ -89,7 +89,7 @@ mod tests {
         let at_most = |value| figure(value, None, Some(1.0));
         let at_least = |value| figure(value, Some(1.0), None);
         for is_paired in [true, false] {
-            // At most 5 is less than 10; at least 5 may be anything above.
+            // A value of at most 5 is less than 10. A value of at least 5 may be less or more than 10.
             assert!(p_value(&exact, &at_most(5.0), is_paired) < LEVEL);
             assert_eq!(p_value(&exact, &at_least(5.0), is_paired), 1.0);
             assert!(p_value(&exact, &at_least(20.0), is_paired) < LEVEL);

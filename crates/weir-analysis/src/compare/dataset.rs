@@ -90,9 +90,9 @@ pub struct LoadPoint {
     pub rate_per_s: Option<f64>,
 }
 
-/// Gives A and B labels that differ. Two runs are labelled with the first of version, gateway and id in which they
-/// differ. If one dataset comes from files, both labels are shortened to the name without the folder, if these names
-/// differ.
+/// Gives A and B labels that differ. Two runs are labelled with their versions if these differ, else with their
+/// gateways, else with their ids. If one dataset comes from files, the folder is removed from both labels, unless the
+/// labels would then be equal.
 pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
     let (Source::Run(of_a), Source::Run(of_b)) = (&a.source, &b.source) else {
         let short = |label: &str| label.rsplit('/').next().unwrap_or(label).to_owned();
@@ -114,7 +114,7 @@ pub fn label_apart(a: &mut Dataset, b: &mut Dataset) {
 }
 
 impl Dataset {
-    /// Creates a dataset from a run, or from one gateway of it and its direct baseline. The positive control is
+    /// Creates a dataset from a run, or from one of its gateways and the direct baseline. The positive control is
     /// compared only if `gateway` names it.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Dataset {
             point.rows.iter().filter(is_shown).map(|row| Series::of(point, row, has_open)).collect()
         };
         let mut series: Vec<Series> = summary.points.iter().flat_map::<Vec<Series>, _>(of_point).collect();
-        // Tables of findings also contain rows of the rig.
+        // Tables of findings also contain rows of the rig, which are not compared.
         let is_one = |name: &str| summary.gateways.iter().any(|gateway| gateway.name == name);
         let is_compared = |row: &&findings::Row| is_meant(&row.gateway) && is_one(&row.gateway);
         for table in summary.findings.iter().flat_map(|finding| &finding.tables) {
@@ -186,7 +186,8 @@ impl RunSource {
         found.map(|known| known.parts.as_slice()).unwrap_or_default()
     }
 
-    /// Whether a cell of the selected gateway, else of `gateway`, failed at these values of the axes.
+    /// Whether a cell failed at these values of the axes: a cell of the selected gateway or, if no gateway is selected,
+    /// of `gateway`.
     pub(super) fn has_failed(&self, gateway: &str, axes: &Axes) -> bool {
         let gateway = self.gateway.as_deref().unwrap_or(gateway);
         self.failed.iter().any(|cell| cell.key.gateway == gateway && cell.key.axes == *axes)
@@ -307,8 +308,8 @@ fn add(all: &mut Vec<Series>, table: &Table, row: &findings::Row) {
     series.figures.extend(figures);
 }
 
-/// Returns CPU time of an open load with overloaded repeats marked as invalid. The reasons of `p50` show which repeats
-/// were overloaded.
+/// Returns `cpu`, the CPU time of an open load, with overloaded repeats marked as invalid. The reasons of `p50` show
+/// which repeats were overloaded.
 fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
     let was_overloaded = |repeated: &Repeated| {
         p50.repeats.iter().any(|other| other.repeat == repeated.repeat && is_overloaded(other))

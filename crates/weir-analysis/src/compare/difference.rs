@@ -53,7 +53,7 @@ pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     let environment = |manifest: &Manifest| {
         let mut value = serde_json::to_value(manifest).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
-            // The command line differs in every run. Configurations are compared with the gateways.
+            // The command line differs in every run. Configurations are compared together with the gateways.
             object.remove("command_line");
             object.remove("configurations");
         }

@@ -23,7 +23,7 @@ pub(crate) struct Effect {
 
 impl Effect {
     /// The effect of independent samples with unequal variances (Welch, Biometrika 34, 1947, with Satterthwaite's
-    /// degrees of freedom). `None` if a sample has fewer than two values, or one that is not above zero.
+    /// degrees of freedom). `None` if a sample has fewer than two values, or a value that is not above zero.
     pub(crate) fn unpaired(a: &[f64], b: &[f64]) -> Option<Self> {
         let (a, b) = (Logs::of(a)?, Logs::of(b)?);
         let (of_a, of_b) = (a.variance / a.n, b.variance / b.n);
@@ -38,7 +38,8 @@ impl Effect {
         })
     }
 
-    /// The effect of pairs measured in the same block: the influence of the host on both cancels out.
+    /// The effect of pairs measured in the same block. The host affects both values of a pair, so its influence cancels
+    /// out.
     pub(crate) fn paired(pairs: &[(f64, f64)]) -> Option<Self> {
         if pairs.iter().any(|(a, b)| !is_positive(*a) || !is_positive(*b)) {
             return None;
@@ -85,15 +86,15 @@ impl Effect {
         }
     }
 
-    /// Minimum detectable effect with 80 % power, as share, for this noise and number of repeats: the margin, half the
-    /// interval at `level`, and the allowance for chance (Bloom, Evaluation Review 19, 1995). Clipped to the range of
-    /// floats.
+    /// Minimum detectable effect with 80 % power, as share, for this noise and number of repeats. On logarithms, it is
+    /// the sum of the margin, half the interval at `level`, and an allowance for chance (Bloom, Evaluation Review 19,
+    /// 1995). Clipped to the range of floats.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         (margin + self.reach(level) + self.chance()).exp_m1().min(f64::MAX)
     }
 
-    /// For pairs: the number of blocks that decide with 80 % power whether the ratio lies within or beyond the margin,
-    /// if ratio and noise stay the same. `None` if more than [`BLOCKS_FORECAST`] are needed.
+    /// For pairs: the number of blocks needed to decide, with 80 % power, whether the ratio lies within or beyond the
+    /// margin. Assumes that ratio and noise stay the same. `None` if more than [`BLOCKS_FORECAST`] are needed.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let distance = self.log_ratio.abs() - margin;
         let fewest = if distance > 0.0 { CLAIM_REPEATS } else { HEADLINE_REPEATS };
@@ -106,7 +107,7 @@ impl Effect {
         (fewest..=BLOCKS_FORECAST).find(decides)
     }
 
-    /// The allowance for chance at [`POWER`].
+    /// The allowance for chance: the quantile of t at [`POWER`], times the standard error.
     fn chance(&self) -> f64 {
         self.t().inverse_cdf(POWER) * self.standard_error
     }
@@ -116,19 +117,20 @@ impl Effect {
     }
 }
 
-/// An effect with one or two possible readings. If two are possible, claims must hold for both.
+/// An effect with one or two possible readings, for example with and without the correction for host speed. If two are
+/// possible, claims must hold for both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
     /// The reading that reports show.
     pub(crate) first: Effect,
     /// The other possible reading, if there are two.
     pub(crate) second: Option<Effect>,
-    /// Whether the lower and the upper end of the ratio are unknown. An unknown end is unlimited.
+    /// Whether the ratio's lower end (first) and upper end (second) are unknown. An unknown end is unlimited.
     pub(crate) unknown: [bool; 2],
 }
 
 impl Reading {
-    /// Returns this reading for repeats that were evaluated as often as `looks`.
+    /// Returns this reading with `looks`: how often the repeats were evaluated.
     pub(crate) fn with(self, looks: Looks) -> Self {
         let of = |effect: Effect| Effect { looks, ..effect };
         Self { first: of(self.first), second: self.second.map(of), ..self }
@@ -157,7 +159,7 @@ impl Reading {
         self.greatest(|effect| effect.smallest(margin, level))
     }
 
-    /// Number of blocks that decide for both readings; see [`Effect::blocks_to_decide`]. `None` if the readings lie on
+    /// Number of blocks needed to decide both readings; see [`Effect::blocks_to_decide`]. `None` if the readings lie on
     /// different sides of the margin, or if an end is unknown, because more repeats do not change that.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let is_beyond = |effect: &Effect| effect.log_ratio.abs() > margin;

@@ -60,13 +60,12 @@ pub struct FigureComparison {
     effect: Option<Reading>,
 }
 
-/// The direct baseline of B divided by that of A, in the same metric. It shows the influence of rig, host and time.
+/// The ratio B / A of the direct baselines, in the same metric. It shows the influence of rig, host and time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bias {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// 95 % interval of the ratio. It is not corrected for several metrics, because a missed bias is worse than a false
-    /// one.
+    /// 95 % interval of the ratio, without a correction for several metrics: a missed bias is worse than a false one.
     pub interval: [f64; 2],
 }
 
@@ -189,8 +188,8 @@ pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureCom
 }
 
 /// The two-sided error level of each draft; `None` if the draft gets no verdict. Drafts with an interval form one
-/// family with the joint error `alpha`. Drafts with repeats beyond the measured range form a second family, because
-/// with few repeats the p-values of their exact tests cannot be as small as a large family needs.
+/// family with the joint error `alpha`. Drafts with repeats beyond the measured range form a second family: with few
+/// repeats, their exact tests cannot reach the low p-values that a large family requires.
 fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
@@ -252,9 +251,9 @@ impl Draft {
         let effect = effect.map(|effect| effect.with(a.looks().max(b.looks())));
         let counts = match is_paired && beyond.is_none() {
             true if is_bounded => {
-                format!("both are known in {}", quantity::counted(valid_a as u64, "block"))
+                format!("A and B are both known in {}", quantity::counted(valid_a as u64, "block"))
             }
-            true => format!("both are valid in {}", quantity::counted(pairs.len() as u64, "block")),
+            true => format!("A and B are both valid in {}", quantity::counted(pairs.len() as u64, "block")),
             false => format!("A has {valid_a}, B has {valid_b}"),
         };
         let barred = if beyond.is_some() || is_bounded {
@@ -301,8 +300,9 @@ impl Draft {
         }
     }
 
-    /// Corrects the ratio for the speed of the host. If the rig's CPU time differs significantly between A and B, its
-    /// own work may differ, so the measured ratio is kept as second reading.
+    /// Corrects the ratio for the speed of the host. If the rig's CPU time differs significantly between A and B, the
+    /// rig may have done different work. The uncorrected effect is then kept as second reading, and claims must hold
+    /// for both.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
         if self.is_bounded {
             return;
@@ -334,14 +334,14 @@ impl Draft {
         self.margin.ln_1p()
     }
 
-    /// The logarithm of the rig's own difference, if significant, else zero.
+    /// The logarithm of the bias, without its sign, if the bias is significant, else zero.
     fn log_bias(&self) -> f64 {
         self.bias.filter(Bias::excludes_one).map_or(0.0, |bias| bias.ratio.ln().abs())
     }
 
     fn is_within_bias(&self) -> bool {
         match &self.beyond {
-            // Without a ratio, the difference cannot be compared with the bias.
+            // Without a ratio, the difference cannot be compared with the bias, so any significant bias counts.
             Some(_) => self.log_bias() > 0.0,
             None => self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias()),
         }
@@ -417,12 +417,12 @@ impl Draft {
             Place::Above if self.measure.more_is_better() => (Verdict::Better, String::new()),
             Place::Below if !self.measure.more_is_better() => (Verdict::Better, String::new()),
             Place::Above | Place::Below => (Verdict::Worse, String::new()),
-            // The rig's own difference may hide an equal difference of the gateways.
+            // The rig's bias may hide a difference of the same size between the gateways.
             Place::Within
                 if place(widened(interval, self.log_bias()), self.log_margin()) != Place::Within =>
             {
                 undecided(format!(
-                    "the direct baselines differ too much for the verdict same: B / A is {bias}"
+                    "the direct baselines differ too much for the verdict \"same\": B / A is {bias}"
                 ))
             }
             Place::Within => (Verdict::Same, String::new()),
@@ -434,9 +434,9 @@ impl Draft {
     }
 }
 
-/// Reports that the uncertainty is unknown. This is so if all repeats of A are equal and all repeats of B too, or if all
-/// blocks have the same ratio. If values are equal in one dataset only, for example because another program rounded
-/// them, the uncertainty is known: the other dataset shows the spread.
+/// Returns why the uncertainty is unknown: all repeats of A are equal and all repeats of B are equal, or all blocks
+/// have the same ratio. `None` if the uncertainty is known. If only one dataset has equal values, for example because
+/// another program rounded them, the other dataset shows the spread.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     let what = match is_alike(a) && is_alike(b) {
         true => "the repeats",
@@ -446,7 +446,8 @@ fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     Some(format!("{what} are all equal, so their uncertainty is unknown"))
 }
 
-/// Returns why CPU time gets no verdict if the load points differ: it depends on the load point (`docs/method.md#cpu`).
+/// Returns why CPU time gets no verdict: the load points differ, and CPU time depends on the load point
+/// (`docs/method.md#cpu`). `None` if they are equal.
 fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String> {
     (a != b).then(|| "CPU time is compared only at the same number of connections or the same rate".into())
 }

@@ -35,9 +35,9 @@ mod tests {
         check(&[], &[]);
         check(&[0.5], &[1.0]);
         check(&[0.5, 0.6, 0.7], &[3.0, 3.0, 3.0]);
-        // The lowest is tested at a third, the next at a half, the last at the full level.
+        // The lowest p-value is tested at a third of the level, the next at a half, the last at the full level.
         check(&[0.009, 0.001, 0.004], &[1.0, 3.0, 2.0]);
-        // After a failure, later ones are not tested.
+        // After the first p-value that is too large, later p-values are not tested.
         check(&[0.001, 0.006, 0.0065], &[3.0, 2.0, 2.0]);
         check(&[1.0, 0.0, 1.0, 1.0], &[3.0, 4.0, 3.0, 3.0]);
     }

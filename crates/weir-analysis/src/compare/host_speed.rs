@@ -74,9 +74,9 @@ struct Line {
 }
 
 impl Line {
-    /// Fits the line; `None` if all `x` are equal. The variance of its value at zero is the variance of the residuals
-    /// times 1/n + mean(x)² / Sxx (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section
-    /// 1.4).
+    /// Fits the line; `None` if all `x` are equal. The variance of the line's value at `x` = 0 is the variance of the
+    /// residuals times (1/n + mean(x)² / Sxx) (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition,
+    /// 1998, section 1.4).
     fn through(x: &[f64], y: &[f64]) -> Option<Self> {
         let n = x.len() as f64;
         let (mean_x, mean_y) = (mean(x), mean(y));

@@ -91,7 +91,7 @@ pub(super) fn matched<'a>(
             _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
         };
     }
-    // A dataset without load names is compared with the requested load.
+    // If a load is requested, a load without a name matches it.
     let is_same_load = |one: &Series, other: &Series| {
         one.load == other.load || load.is_some() && (one.load.is_empty() || other.load.is_empty())
     };
@@ -133,8 +133,8 @@ fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
 }
 
 impl Matched<'_> {
-    /// Names the series that only A or only B has. Values of findings are listed only if nothing else of their gateway
-    /// and load is compared or listed.
+    /// Names the series that only A or only B has. A series of findings is listed only if no other series of its
+    /// gateway and load is compared or listed.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
         let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
@@ -160,14 +160,17 @@ impl Matched<'_> {
                 failed.push(format!("{words}: {of_b} fails in every repeat, but {of_a} does not"));
             }
         }
-        // A capacity search has a load, but no load point.
+        // The values of a capacity search are findings of a load, not values of a load point.
         let has_capacity = |one: &Series| {
             let is_measured = |(_, figure): &(Measure, Figure)| figure.valid > 0;
             !one.is_load() && !one.load.is_empty() && one.figures.iter().any(is_measured)
         };
         for one in self.only_a.iter().filter(|one| one.has_answers() || has_capacity(one)) {
             if b.run().is_some_and(|run| run.has_failed(&one.gateway, &one.axes)) {
-                failed.push(format!("{}: the cells of {of_b} failed, but not those of {of_a}", one.words()));
+                failed.push(format!(
+                    "{}: the cells of {of_b} failed, but the cells of {of_a} did not",
+                    one.words()
+                ));
             }
         }
         failed
@@ -316,7 +319,7 @@ pub(super) fn notes(a: &Dataset, b: &Dataset, is_forced: bool) -> Vec<String> {
         let label = &dataset.label;
         if let Some(run) = dataset.run().filter(|run| run.cells_missing > 0) {
             notes.push(format!(
-                "{label}: run {} lacks {}, which did not run.",
+                "{label}: in run {}, {} did not run.",
                 run.run.id,
                 counted(run.cells_missing as u64, "cell")
             ));

@@ -87,8 +87,8 @@ impl Measure {
         }
     }
 
-    /// The name in tables and sentences: `CPU per request`, `p99 latency`. Findings use the name of the command line,
-    /// because their column heads are ambiguous outside their tables.
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`. For findings, it is the same as
+    /// [`Measure::name`], because their column heads are ambiguous outside their tables.
     pub fn title(self) -> String {
         match self {
             Self::Throughput => "throughput".into(),
@@ -170,13 +170,13 @@ impl Serialize for Measure {
 
 /// Margins of metrics, as share: differences within the margin count as the same.
 ///
-/// A margin of 10 % covers 1/1.1 to 1.1. It is symmetric on logarithms, so A against B and B against A get opposite
-/// verdicts.
+/// A margin of 10 % covers ratios from 1/1.1 to 1.1. It is symmetric on logarithms, so A against B and B against A get
+/// opposite verdicts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Margins(BTreeMap<String, f64>);
 
 impl Margins {
-    /// The default margins, overridden by those in `given`, by metric name.
+    /// The default margins, overridden by `given`, which holds margins by metric name.
     pub fn with(given: &BTreeMap<String, f64>) -> Self {
         let mut margins = Self::default();
         for (measure, share) in given.iter().filter_map(|(name, share)| Some((Measure::named(name)?, *share)))
@@ -186,7 +186,7 @@ impl Margins {
         margins
     }
 
-    /// These margins, overridden by those of `other`.
+    /// These margins, overridden by the margins in `other`.
     pub(super) fn overridden_by(mut self, other: &Self) -> Self {
         self.0.extend(other.0.iter().map(|(name, share)| (name.clone(), *share)));
         self

@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// Position of an interval relative to a margin. Both are logarithms; the interval is that of the ratio of B to A.
+/// Position of the interval of the ratio B / A relative to a margin. Both are logarithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Above,

@@ -29,7 +29,10 @@ pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
         true => " (≤: the rig limited the direct load, so the share is an upper bound)",
         false => "",
     };
-    vec![format!("Share of direct, over all numbers of connections and limits: {}{bound}.", said.join(", "))]
+    vec![format!(
+        "Share of the direct throughput, over all connection counts and limits: {}{bound}.",
+        said.join(", ")
+    )]
 }
 
 /// The share, or its upper bound, and whether the rig limited the direct baseline. `None` if the share is not a

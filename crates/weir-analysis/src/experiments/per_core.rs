@@ -16,8 +16,8 @@ pub struct PerCore {
     pub gateway: String,
     /// Throughput per core at each limit of the experiment; `None` if the limit was not saturated.
     pub per_core_per_s: Vec<Option<Figure>>,
-    /// Throughput per core at the highest saturated limit divided by that at the lowest, in the same repeat; 1 is
-    /// linear growth. `None` if fewer than two limits were saturated.
+    /// Throughput per core at the highest saturated limit divided by throughput per core at the lowest one, in the same
+    /// repeat; 1 is linear growth. `None` if fewer than two limits were saturated.
     pub efficiency: Option<Figure>,
     /// The conclusion in words.
     pub conclusion: String,
@@ -91,7 +91,7 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
         _ => "no significant loss, because the interval includes 100 %".to_owned(),
     };
     format!(
-        "{gateway} handles {} per core with {}, and {} with {}, {} of that: {said}.",
+        "{gateway} handles {} per core with {}, and {} with {}, a ratio of {}: {said}.",
         per_core(least),
         cores(least.cpus),
         per_core(greatest),
@@ -100,8 +100,8 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
     )
 }
 
-/// States the loss per added core. Empty if at most one core was added, because a loss per core would only repeat the
-/// loss, or extrapolate.
+/// States the loss per added core. Empty if at most one core was added: with exactly one, the total loss is the same;
+/// with less, the value would be an extrapolation.
 fn each(least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
     let added = greatest.cpus - least.cpus;
     if added > 1.0 { format!(" ({} per added core)", lost(efficiency, added)) } else { String::new() }

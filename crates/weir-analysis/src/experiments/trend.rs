@@ -1,4 +1,4 @@
-//! Trend of throughput with the number of connections, as far as the intervals decide it.
+//! Trend of throughput with the number of connections, judged by the intervals.
 
 use crate::figures::figure::Figure;
 
@@ -7,7 +7,7 @@ use super::connections;
 /// The trend, from the intervals of the first, the best and the last level. A level is a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trend {
-    /// The interval of the best level overlaps with that of the first and of the last.
+    /// The interval of the best level overlaps with the intervals of the first and the last level.
     Flat,
     /// The best level is above the first, but overlaps with the last.
     Rising,

@@ -6,7 +6,7 @@ use crate::points::conclusions::{by_reason, join, with_interval};
 use super::saturation::{Maximum, Saturation, full_where};
 use super::{DataLimit, connections};
 
-/// States which gateways saturate the highest limit, with how many connections, and their throughput then.
+/// States which gateways saturate the highest limit, with how many connections, and the throughput at full load.
 pub(super) fn conclude(limits: &[DataLimit], saturations: &[Saturation], full_share: f64) -> Vec<String> {
     let Some(limit) = limits.last().filter(|limit| limit.cpus.is_some()) else { return Vec::new() };
     let counted: Vec<&Saturation> = saturations
@@ -27,7 +27,8 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
         .map(|(at, names)| format!("reached by {} {at}", join(names)))
         .collect();
     let not_reached = |saturation: &&Saturation| {
-        // An excluded load might have saturated the limit, so the sentence then names the valid loads.
+        // If a load is excluded, the sentence names the valid loads, because the excluded load might have saturated the
+        // limit.
         let is_whole = saturation.counted_at.len() == limit.closed.len();
         let numbers: Vec<String> = saturation.counted_at.iter().map(u32::to_string).collect();
         let with = match saturation.counted_at.as_slice() {

@@ -12,7 +12,7 @@ pub struct RequestCounts {
     pub repeats: usize,
     /// Number of finished requests: completed, failed, timed out or dropped.
     pub requests: u64,
-    /// How many of these failed: a status of 400 or more, a failed check, or no complete response.
+    /// Number of failed requests: a status of 400 or more, a failed check, or no complete response.
     pub fails: u64,
     /// Failures per second of the phases; `None` without a phase.
     pub fails_per_s: Option<f64>,

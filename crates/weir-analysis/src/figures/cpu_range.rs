@@ -6,7 +6,7 @@ use weir_results::{Measurement, Part, Role};
 use crate::points::measured::{Repeat, data_usage};
 use crate::verdicts::reasons::Metric;
 
-/// Rounding tolerance for the start of sampled seconds, seconds.
+/// Rounding tolerance for the start times of samples, seconds.
 const ROUNDING_S: f64 = 1e-6;
 
 /// Minimum and maximum CPU use of the data plane in single seconds of the sustained phases, as share of its CPU limit.

@@ -12,14 +12,14 @@ pub struct CurvePoint {
     pub latency_ns: u64,
 }
 
-/// Number of points for each factor of ten of the share of requests above the quantile, such as 10 % to 1 %.
+/// Number of curve points for each factor of ten in the share of slower requests, such as from 10 % to 1 %.
 const POINTS_PER_DECADE: u32 = 12;
 
 /// The curve of all `records` together, up to the rank of the last answered request.
 ///
-/// Quantiles are spaced evenly in the logarithm of the share above them, so tails have the same resolution as the
-/// middle. The curve ends where fewer than one request is above it. Unreadable records are skipped; without records the
-/// curve is empty.
+/// Quantiles are spaced evenly in the logarithm of the share of slower requests, so tails have the same resolution as
+/// the middle. The curve ends where fewer than one request is slower. Unreadable records are skipped; without records
+/// the curve is empty.
 pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -> Vec<CurvePoint> {
     let mut merged = weir_results::new_histogram();
     let mut unanswered = 0_u64;

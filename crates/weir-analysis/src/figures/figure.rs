@@ -54,7 +54,8 @@ impl Range {
         self.low.is_none() && self.high.is_none()
     }
 
-    /// The bounds of `of(self, other)`. The function must grow with its first argument and fall with its second.
+    /// Applies `of` to this value and `other`, and returns the bounds of the result. `of` must grow with its first
+    /// argument and fall with its second.
     pub(crate) fn crossed(self, other: Self, of: impl Fn(f64, f64) -> f64) -> Self {
         let side =
             |own: Option<f64>, other: Option<f64>| Some(of(own?, other?)).filter(|end| end.is_finite());
@@ -67,7 +68,7 @@ impl Range {
     }
 }
 
-/// How far the interval of a noisy value reaches, if that is more than the scenario allows.
+/// The interval of a noisy value: how far it reaches, and how far the scenario allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
     /// Distance from the mean to the farther end of the interval, as share of the mean; for added latency, as share of
@@ -105,7 +106,7 @@ pub struct Figure {
     /// How the interval was computed.
     #[serde(skip)]
     pub method: Method,
-    /// Minimum possible value, if the interval would otherwise reach below it.
+    /// Minimum possible value, at which the interval is clipped; `None` without one.
     #[serde(skip)]
     pub floor: Option<f64>,
 }
@@ -190,15 +191,15 @@ impl Figure {
         self
     }
 
-    /// Returns this metric with its upper bound limited to `most`, or to the largest measured value if that is more.
+    /// Returns this metric with its upper bound limited to the greater of `most` and the largest measured value.
     pub(crate) fn bounded_by(mut self, most: f64) -> Self {
         let measured = self.repeats.iter().filter_map(Repeated::value).fold(most, f64::max);
         self.bounds.high = self.bounds.high.map(|high| high.min(measured));
         self
     }
 
-    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, a share of `base`. Then
-    /// returns how far it reaches, as share of `base`; else `None`.
+    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, a share of `base`.
+    /// Returns how far it reaches, as share of `base`; `None` if the mark was not removed.
     pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
         let (mean, [low, high]) = (self.mean?, self.interval?);
         let distance = (high - mean).max(mean - low);
@@ -282,8 +283,8 @@ impl Figure {
         !self.bounds.is_empty()
     }
 
-    /// The ends of the value's range in a chart: the interval, or the bounds with the mean in place of an unknown
-    /// bound.
+    /// The ends of the value's range in a chart: its bounds if one is known, else its interval. The mean replaces an
+    /// unknown bound.
     pub fn ends(&self) -> Option<[f64; 2]> {
         match (self.is_bounded(), self.mean) {
             (true, mean) => Some([self.bounds.low.or(mean)?, self.bounds.high.or(mean)?]),
@@ -312,9 +313,9 @@ impl Figure {
     }
 }
 
-/// The interval of valid repeats, if interference may have changed some of them within the tolerance. It reaches from
-/// the lower end of the interval of their lower bounds to the upper end of the interval of their upper bounds. `None`
-/// if no valid repeat has bounds.
+/// The interval of valid repeats, if interference may have changed some of them within the tolerance. One interval is
+/// computed from their lower bounds, and one from their upper bounds. The result reaches from the lower end of the
+/// first to the upper end of the second. `None` if no valid repeat has bounds.
 fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     if valid.iter().all(|repeated| repeated.range.is_empty()) {
         return None;

@@ -16,7 +16,7 @@ const PER_DECADE: [i32; 3] = [12, 6, 3];
 /// `10^((first + i + 1) / per_decade)`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Heat {
-    /// Buckets per factor of ten: 12, or fewer if that needs more than [`HEAT_ROWS_MAX`] buckets.
+    /// Buckets per factor of ten: 12, or fewer if 12 would need more than [`HEAT_ROWS_MAX`] buckets.
     pub per_decade: i32,
     /// Position of the lowest bucket: its lower end is `10^(first / per_decade)` nanoseconds.
     pub first: i32,

@@ -13,7 +13,7 @@
 //! prior on the scale. By Ville's inequality, it ever exceeds 1 / a with probability at most a. So the interval
 //! contains all means with B below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
 
-/// The c² of the formula. With 0.1, intervals are narrowest from about ten repeats on.
+/// The c² of the formula at the top of this file. With 0.1, intervals are narrowest from about ten repeats on.
 const PRECISION: f64 = 0.1;
 
 /// How often a value was evaluated while its repeats were measured.
@@ -38,7 +38,8 @@ pub(crate) fn reach(n: f64, level: f64) -> f64 {
     (x * (n - 1.0)).sqrt()
 }
 
-/// The lowest error level at which the interval excludes `distance`, in standard errors of a mean of `n` values.
+/// The lowest error level at which the interval excludes a value that is `distance` standard errors away from a mean of
+/// `n` values.
 pub(crate) fn p_value(n: f64, distance: f64) -> f64 {
     if distance <= 0.0 {
         return 1.0;

@@ -19,7 +19,8 @@ pub struct PartUse {
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub limit_memory_bytes: Option<u64>,
-    /// Whether a missing limit means that the part has none. If weir does not run the part, its limit may be unknown.
+    /// Whether a missing limit means that the part has no limit. Otherwise the limit is unknown, because weir does not
+    /// run the part.
     pub limits_known: bool,
     /// Cores used by the part.
     pub cpu_cores: Option<f64>,
@@ -35,7 +36,7 @@ pub struct PartUse {
     pub memory_bytes_mean: Option<f64>,
     /// Mean memory divided by `limit_memory_bytes`; `None` without a limit.
     pub memory_share_of_limit: Option<f64>,
-    /// Peak memory: the maximum of these repeats, bytes.
+    /// Peak memory: the maximum over the repeats, bytes.
     pub memory_bytes_peak: Option<f64>,
     /// Bytes received per second on the part's own network interface.
     pub network_received_bytes_per_s: Option<f64>,
@@ -138,7 +139,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Cores used in user mode, from the split of the CPU time; `None` if the split is unknown.
+/// Cores used in user mode, from the split of CPU time into user and kernel mode; `None` if the split is unknown.
 fn user_cores(usage: &Usage) -> Option<f64> {
     let total = usage.cpu_s.total();
     let share = if total > 0.0 { usage.cpu_s.user / total } else { 1.0 };

@@ -84,7 +84,7 @@ pub fn percent_short(share: f64) -> String {
     }
 }
 
-/// Both ends of an interval, without the unit if it is the same as that of the mean.
+/// Both ends of an interval. If both ends and the mean have the same unit, the unit is left out.
 pub fn range(mean: &str, low: &str, high: &str) -> String {
     let ((_, unit), (low_number, low_unit), (high_number, high_unit)) =
         (split_unit(mean), split_unit(low), split_unit(high));

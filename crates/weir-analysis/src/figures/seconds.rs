@@ -14,7 +14,7 @@ pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
     Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
 
-/// How long errors or another effect last within some seconds of a load.
+/// How long errors, or another effect, last in the seconds of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lasts<'a> {
     /// No second is affected.
@@ -25,12 +25,12 @@ pub(crate) enum Lasts<'a> {
     ToTheEnd,
 }
 
-/// A second counts as near a moment if it starts less than this time after the moment's end, seconds. A gateway may
-/// still be busy then.
+/// A second is still near a moment if it starts less than this many seconds after the end of the moment: a gateway may
+/// be busy until then.
 const NEAR_AFTER_S: f64 = 1.0;
 
 impl<'a> Seconds<'a> {
-    /// Splits the seconds into those near one of the moments (start and length, seconds) and the rest.
+    /// Splits the seconds into seconds near one of the `moments` (start and length, seconds), and the other seconds.
     pub(crate) fn split_near(self, moments: &[(f64, f64)]) -> (Self, Self) {
         let is_near = |second: &&LoadSecond| {
             moments.iter().any(|(t_s, took_s)| {
@@ -43,7 +43,8 @@ impl<'a> Seconds<'a> {
 }
 
 impl Seconds<'_> {
-    /// Returns how long errors last, or another effect that `is_disturbed` detects in a second of the sustained phase.
+    /// Returns how long errors or another effect last. `is_disturbed` detects the other effect in a second of the
+    /// sustained phase.
     ///
     /// Requests that end in the drain were sent before the end of the phase, so an error in the drain means that errors
     /// last until the end. Latencies in the drain are ignored, because slow responses are more likely to arrive there.
@@ -89,7 +90,7 @@ impl Seconds<'_> {
         self.unexpected() + self.lost()
     }
 
-    /// Complete responses per second; `None` without seconds.
+    /// Complete responses per second; `None` if their length is 0.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         let length_s = self.length_s();
         let completed: u64 = self.0.iter().map(|second| second.completed).sum();

@@ -1,5 +1,5 @@
-//! Added latency compared with direct cells, as a finding. It has its own section only if the run measures the direct
-//! baseline twice in each block. Otherwise the tables of load points show the same values.
+//! Added latency compared with direct cells, as a finding. The finding has its own section only if the run measures the
+//! direct baseline twice in each block. In other runs, the tables of load points show the same values.
 
 use weir_results::{ArrivalModel, Reason};
 
@@ -15,7 +15,7 @@ use crate::verdicts::reasons::{reason_name, reason_times};
 pub(super) const FINDER: Finder =
     Finder { key: "added-latency", columns: &[&DIFFERENCES, &COSTS, &REPEATS], find };
 
-/// Name of the row that compares the two direct cells, in place of a gateway's name.
+/// In the gateway column: the name of the row that compares the two direct cells.
 pub const RIG: &str = "the rig (A/A)";
 
 /// The quantiles in a table of differences.
@@ -128,7 +128,7 @@ fn of_rig(point: &Point, bias: &RigBias) -> Row {
     let planned = point.direct().map_or(0, |direct| direct.planned);
     let of_twin = |of: &Figure| valid(of, planned.max(of.repeats.len()), &point.bias_reasons(), "twin: ");
     let valid = bias.difference("p50").map_or(Value::Missing, of_twin);
-    // The rig's bias is not a headline.
+    // The difference between the two direct cells (the bias of the rig) is not a headline.
     let not_quoted = |(name, of): &(String, Figure)| (name.clone(), Figure { headline: false, ..of.clone() });
     let differences: Vec<(String, Figure)> = bias.difference_ns.iter().map(not_quoted).collect();
     values_of(point, RIG, &differences, [apart, valid])
@@ -145,7 +145,7 @@ fn named(of: &[(String, Figure)], name: &str) -> Value {
     Value::optional(of.iter().find(|(known, _)| known == name).map(|(_, figure)| figure))
 }
 
-/// Joins the display names of quantiles; `–` without any.
+/// Joins the display names of quantiles; returns `–` if there are none.
 fn titles<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let title = |name| if name == "p999" { "p99.9" } else { name };
     let titles: Vec<&str> = names.map(title).collect();
@@ -153,7 +153,7 @@ fn titles<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Valid repeats of a difference, with the reasons of invalid cells. Reasons of direct cells begin with `direct: `,
-/// others with `own`.
+/// reasons of other cells with the value of `own`.
 fn valid(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &str) -> Value {
     let words = |(side, reason, n): &(Side, Reason, usize)| {
         let whose = if *side == Side::Direct { "direct: " } else { own };
@@ -178,7 +178,7 @@ fn costs(costs: &[AuthenticationCost]) -> Table {
         cost.rows.iter().map(row).collect::<Vec<Row>>()
     };
     Table {
-        caption: "Cost of authentication: latency with it minus latency without".into(),
+        caption: "Cost of authentication: latency with minus latency without authentication".into(),
         columns: &COSTS,
         rows: costs.iter().flat_map(of_cost).collect(),
     }

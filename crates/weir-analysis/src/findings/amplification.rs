@@ -19,7 +19,7 @@ pub(super) const FINDER: Finder = Finder { key: "amplification", columns: &[&COL
 /// The column that replaces the axes of client authentication.
 const AUTHENTICATION: &str = "authentication";
 
-/// Ratios up to this are not reported, because single requests may be the upstream's own.
+/// Ratios up to this value are not reported, because the upstream itself may make a few requests.
 const AMPLIFIED: f64 = 1.0005;
 
 const INTRO: &str = "\
@@ -32,7 +32,7 @@ static COLUMNS: [Column; 6] = [
     Column::of(AUTHENTICATION, "Authentication", Unit::Text, KEEP),
     Column::of("sent", "Client requests", Unit::Count, 7),
     Column::of("upstream", "Upstream requests", Unit::Count, 6),
-    Column::of("ratio", "Upstream per client request", Unit::Number, KEEP)
+    Column::of("ratio", "Upstream / client requests", Unit::Number, KEEP)
         .lower()
         .judged("amplification.ratio", 0.02),
     Column::of("kinds", "By kind", Unit::Text, 6),

@@ -50,7 +50,7 @@ fn over_repeats(capacity: &Capacity) -> Table {
             limited_by(row),
             Value::count(row.trials()),
             Value::text(stopped(row)),
-            // It is expected that the rig limits the direct baseline.
+            // The rig may limit the direct baseline, so invalid repeats of the baseline are expected.
             Value::valid_of(&row.per_s, row.planned, row.gateway == DIRECT),
         ];
         of_gateway(capacity, row, values)
@@ -67,7 +67,7 @@ fn of_gateway(capacity: &Capacity, row: &CapacityRow, values: Vec<Value>) -> Row
     Row { gateway, load, axes: capacity.axes.clone(), values }
 }
 
-/// The bounds of the objective that were missed first, without duplicates.
+/// The limits of the objective that fail first above the capacity in each search, without duplicates.
 fn limited_by(row: &CapacityRow) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for name in row.searches.iter().filter_map(|searched| searched.found.limited_by.as_deref()) {
@@ -87,7 +87,7 @@ fn stopped(row: &CapacityRow) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The search of each repeat, with the interval from its own trials.
+/// The table with the search of each repeat. Each interval comes from the trials of one search.
 fn searches(capacity: &Capacity) -> Table {
     let one = |row: &CapacityRow, searched: &Searched| {
         let (found, repeat) = (&searched.found, searched.repeat.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Changes of a gateway under load: the time until each takes effect, and the cost.
+//! Changes of a gateway under load: the time until a change takes effect, and the cost of changes.
 
 use weir_results::Changed;
 
@@ -92,7 +92,7 @@ fn of_costs(costs: &[ChangeCost]) -> Table {
     Table { caption: format!("Cost of changes{what}"), columns: &COST, rows: costs.iter().map(of).collect() }
 }
 
-/// The table that compares each load with changes with the same load without changes.
+/// The table that shows each load with changes beside the same load without changes.
 fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
     let of = |cost: &ChangeCost, quiet: &Quiet| {
         let [errors, sent] = [cost.errors_near + cost.errors_rest, cost.sent_near + cost.sent_rest];

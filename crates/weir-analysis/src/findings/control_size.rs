@@ -31,7 +31,7 @@ Undecided: neither. Detectable is the smallest difference that the same repeats 
 to decide assumes the same noise.";
 
 const LOAD: Column = Column::of("load", "Load", Unit::Load, KEEP);
-/// The size of the control plane. This column stands for all axes below `limits.control`.
+/// The size of the control plane. This column covers the axes `limits.control` and `limits.control.*`.
 const SIZE: Column = Column::of("limits.control", "Control plane", Unit::Text, KEEP);
 const CORES: Column = Column::of("control_cores", "CPU of control plane", Unit::Cores, 6);
 const SHARE: Column = Column::of("control_share_of_limit", "Of its limit", Unit::Share, 7).bare();
@@ -136,7 +136,7 @@ fn compare_all(measured: &Measured<'_>, places: &mut [Place<'_>]) {
     }
 }
 
-/// Computes the values of a row that follow load and size.
+/// Computes the values of a row for the columns after load and size.
 type Values = fn(&Place<'_>, &Sized<'_>) -> Vec<Value>;
 
 /// One row for each size of the control plane.
@@ -171,7 +171,8 @@ fn cpu_values(place: &Place<'_>, sized: &Sized<'_>) -> Vec<Value> {
     values
 }
 
-/// Ratio to the largest size, verdict, detectable difference and repeats to decide; all missing for the largest size.
+/// Ratio to the largest size, verdict, detectable difference, and number of repeats that a decision needs. All four are
+/// missing for the largest size.
 fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     let Some(figure) = figure else { return [const { Value::Missing }; 4] };
     let answer = Answer::of(figure);
@@ -188,7 +189,7 @@ fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     ]
 }
 
-/// The ratio with its interval, or words if an end of the interval is unknown or extreme.
+/// The ratio with its interval. If an end of the interval is unknown or extreme, the value is text.
 fn ratio(figure: &FigureComparison) -> Value {
     let is_printed = |end: &f64| (1.0 / RATIO_MAX..RATIO_MAX).contains(end);
     match (figure.ratio, figure.interval) {
@@ -206,7 +207,7 @@ fn ratio(figure: &FigureComparison) -> Value {
     }
 }
 
-/// The conclusion for a gateway with one value of each other axis.
+/// The conclusion for a gateway with one value of each axis other than the size.
 fn sentence(places: &[Place<'_>]) -> String {
     let subject = with_axes(places[0].gateway, &places[0].others);
     let mut compared: Vec<Compared<'_>> = Vec::new();
@@ -234,7 +235,7 @@ fn sentence(places: &[Place<'_>]) -> String {
                 "No conclusion about {subject}: only one size of its control plane was measured ({only})."
             )
         }
-        ([], false) => format!("No conclusion about {subject}: no value was measured at two sizes."),
+        ([], false) => format!("No conclusion about {subject}: no metric was measured at two sizes."),
         (compared, _) => conclude(&subject, compared),
     }
 }

@@ -16,9 +16,9 @@ use crate::verdicts::reasons::{Metric, value};
 /// Results of faults of the upstream and of services.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Faults {
-    /// One course for each gateway at each load with faults, in the order of load points.
+    /// Effects of the faults on each gateway at each load with faults, in the order of load points.
     pub courses: Vec<FaultCourse>,
-    /// Sentences about each course.
+    /// Sentences about each entry of `courses`.
     pub conclusions: Vec<String>,
 }
 
@@ -37,15 +37,15 @@ pub struct FaultCourse {
 
 /// The time from one fault to the next, in whole seconds of the sustained phase. A stage begins with the second of its
 /// fault. The last stage also includes the drain after the phase. An error counts in the second in which the generator
-/// detects it: a timed-out request counts one timeout after its start.
+/// detects it. A timed-out request counts in the second in which its timeout expires.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultStage {
     /// The fault that starts the stage; `None` before the first fault.
     pub fault: Option<StageFault>,
     /// Number of requests sent, in all repeats together.
     pub sent: u64,
-    /// Number of finished requests, with or without a complete response, in all repeats together. It can exceed `sent`,
-    /// because due requests without a free connection are dropped unsent.
+    /// Number of finished requests, with or without a complete response, in all repeats together. It can exceed `sent`:
+    /// it also counts dropped requests, which were due while no connection was free, and were never sent.
     pub ended: u64,
     /// Number of responses with a status of 400 or more, in all repeats together.
     pub unexpected: u64,
@@ -168,7 +168,7 @@ fn values(stage: &FaultStage) -> Vec<Value> {
     ]
 }
 
-/// The courses of a run; `None` if there were no faults.
+/// The effects of the faults of a run; `None` if there were no faults.
 fn faults(groups: &[Group<'_>]) -> Option<Faults> {
     let of = |group: &Group<'_>| -> Vec<FaultCourse> {
         let faulted =
@@ -248,7 +248,7 @@ fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
         let Seconds(seconds) = &stage.seconds;
         let share = stage.seconds.wrong() as f64 / stage.seconds.ended() as f64;
         let share = Some(share).filter(|share| !seconds.is_empty() && share.is_finite());
-        // Host noise does not change counts, so only contradicting values make them invalid.
+        // Host noise does not change counts. They are invalid only if values contradict each other.
         let implausible = repeat.reasons(Metric::Latency).contains(&Reason::Implausible);
         let reasons = implausible.then_some(Reason::Implausible).into_iter().collect();
         let repeat = repeat.cell.key.repeat;
@@ -286,8 +286,8 @@ pub(super) const P50: (&str, f64) = ("p50", 0.5);
 /// Name and quantile of p99.
 pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
-/// The latency at the quantile `share` in `part`, which is some seconds of a load with faults. Reasons that faults
-/// cause on purpose do not make it invalid.
+/// Latency at the quantile `share` in `part`, some seconds of a load with faults. Reasons in `CAUSED` do not make it
+/// invalid.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
     repeat.judged_part(name, share, part, &CAUSED)
 }
@@ -295,13 +295,13 @@ pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &
 /// Reasons that faults cause on purpose.
 const CAUSED: [Reason; 3] = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
 
-/// Complete responses per second in some seconds of each repeat, without the drain.
+/// Complete responses per second in the given seconds of each repeat. The drain is left out.
 pub(super) fn throughput<'a>(parts: impl Iterator<Item = (&'a Repeat<'a>, &'a Seconds<'a>)>) -> Figure {
     let repeated = parts.map(|(repeat, Seconds(seconds))| {
         let sustained = seconds.iter().copied().filter(|second| second.sustained).collect();
         let mut judged = repeat.judged(value::THROUGHPUT, Seconds(sustained).rate_per_s().into());
         judged.reasons.retain(|reason| !CAUSED.contains(reason));
-        // The bounds of the whole phase do not apply to some of its seconds.
+        // The lower and upper bounds of the repeat apply to the whole phase, not to a part of it.
         Repeated { range: Range::default(), ..judged }
     });
     Figure::of_difference(repeated.collect()).not_below(0.0)
@@ -323,8 +323,8 @@ pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
 }
 
 impl Stage<'_> {
-    /// Time from the fault, or from the first second of the stage before all faults, to the end of the last second with
-    /// an error. Zero without errors; `None` if errors last until the end of the stage.
+    /// Time from the fault to the end of the last second with an error. In the stage before all faults, the time starts
+    /// at the first second of the stage. Zero without errors; `None` if errors last until the end of the stage.
     fn wrong_for_s(&self) -> Option<f64> {
         let first_s = self.seconds.0.first().map_or(0.0, |second| second.t_s);
         let from_s = self.fault.map_or(first_s, |fault| fault.t_s);
@@ -345,13 +345,13 @@ fn conclude(course: &FaultCourse) -> String {
         match (stage.wrong(), stage.wrong_for_s) {
             (0, _) => format!("{name}: 0 of {ended}"),
             (wrong, Some(s)) => {
-                format!("{name}: {} of {ended}, the last after {s:.1} s", count(wrong))
+                format!("{name}: {} of {ended}, last error after {s:.1} s", count(wrong))
             }
             (wrong, None) => format!("{name}: {} of {ended}, with errors until the end", count(wrong)),
         }
     };
     let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");
-    // The name of a service is not capitalized.
+    // A service name is not capitalized at the start of the sentence.
     let begins_with_service = course.stages.first().and_then(|stage| stage.fault.as_ref()?.target.service());
     format!(
         "{who}: {} of {} requests of load `{}` failed. {}.",

@@ -19,7 +19,7 @@ const INTRO: &str = "weir measures the same processes at rising rates, from far 
 static RATES: [Column; 8] = over(Column::of("offered", "Offered", Unit::PerSecond, KEEP));
 static STEPS: [Column; 8] = over(Column::of("connections", "Connections", Unit::Count, KEEP));
 
-/// Columns of a curve with one row per rate or number of connections; `asked` is the column of that number.
+/// Columns of a curve with one row per rate or number of connections. `asked` is the column with this rate or number.
 const fn over(asked: Column) -> [Column; 8] {
     [
         asked,

@@ -191,7 +191,7 @@ fn limit(cpus: Option<f64>) -> Value {
     Value::Number { number: cpus, words: Some(words) }
 }
 
-/// States how much memory further domains need, for each gateway at its highest CPU limit.
+/// States how much memory more domains need, for each gateway at its highest CPU limit.
 fn conclude(starts: &Starts) -> Vec<String> {
     let is_last = |(place, row): &(usize, &StartRow)| {
         starts.rows.get(place + 1).is_none_or(|next| next.gateway != row.gateway)

@@ -42,7 +42,7 @@ pub struct Place {
     pub load: String,
 }
 
-/// A table with a row for each gateway at each place.
+/// A table with one row per gateway, for each load and its axes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Heading of the table.
@@ -64,7 +64,7 @@ pub struct Column {
     pub unit: Unit,
     /// Whether lower or higher is better; `None` for text and for counts of the load itself.
     pub better: Option<Better>,
-    /// Importance in narrow terminals, from 1. The least important columns are left out first; those with [`KEEP`]
+    /// Importance in narrow terminals, from 1. The least important columns are left out first, columns with [`KEEP`]
     /// never.
     #[serde(skip)]
     pub keep: u8,
@@ -77,7 +77,8 @@ pub struct Column {
     /// Text in tables for a value beyond the measured range: `> timeout`.
     #[serde(skip)]
     pub beyond: &'static str,
-    /// What a repeat without a value means for the gateway: `no capacity found`. Empty if it means nothing.
+    /// Meaning of a repeat without a value, as text: `no capacity found`. Empty if a missing value means nothing for
+    /// the gateway.
     #[serde(skip)]
     pub absent: &'static str,
     /// Text in tables instead of zero; empty to print the number.
@@ -89,7 +90,8 @@ pub struct Column {
     /// Whether the column stands before the gateway column. Adjacent rows with the same value then print it once.
     #[serde(skip)]
     pub leads: bool,
-    /// Whether adjacent rows of a gateway print the value once, if they agree in all columns with `once`.
+    /// Whether equal values of adjacent rows of a gateway are printed only once. The rows must agree in all columns
+    /// with `once`.
     #[serde(skip)]
     pub once: bool,
 }
@@ -152,7 +154,7 @@ pub enum Unit {
     Bytes,
     /// Bytes per second.
     BytesPerSecond,
-    /// A share, 1 is all.
+    /// A share; 1 means 100 %.
     Share,
     /// Cores.
     Cores,
@@ -226,7 +228,7 @@ pub enum Value {
         valid: usize,
         /// Number of planned repeats.
         planned: usize,
-        /// Why the other repeats are invalid, each with whether the reason is expected at this load.
+        /// Reasons why the other repeats are invalid. `true` if the reason is expected at this load.
         reasons: Vec<(String, bool)>,
     },
 }
@@ -252,8 +254,8 @@ impl Row {
         at_axes(&self.load, &self.axes)
     }
 
-    /// The load and its axes in words, without axes that have their own column in the table or a column for their
-    /// parent, such as `limits.control` for `limits.control.cpus`.
+    /// The load and its axes in words. Axes that have their own column in the table are left out. A column for
+    /// `limits.control` also covers `limits.control.cpus`.
     pub fn place_beside(&self, columns: &[Column]) -> String {
         let is_below =
             |path: &str, key: &str| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
@@ -447,8 +449,8 @@ impl Value {
         Self::valid_because(figure, planned, reasons)
     }
 
-    /// The number of valid repeats of `figure`, out of `planned`, with the reasons of the others and whether each is
-    /// expected.
+    /// The number of valid repeats of `figure`, out of `planned`. `reasons` holds the reasons of the other repeats,
+    /// each with `true` if it is expected.
     pub(crate) fn valid_because(figure: &Figure, planned: usize, mut reasons: Vec<(String, bool)>) -> Self {
         let measured = figure.repeats.len();
         if measured < planned {

@@ -34,14 +34,14 @@ pub struct NewConnections {
 /// The values of one gateway in a load that closes its connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NewConnectionsRow {
-    /// The gateway's name, or that of the direct baseline.
+    /// Name of the gateway or of the direct baseline.
     pub gateway: String,
     /// New connections per second: throughput divided by requests per connection.
     pub per_s: Figure,
     /// CPU time of the data plane per connection, including its requests, microseconds.
     pub cpu_us: Figure,
-    /// `cpu_us` minus the CPU time of as many requests over persistent connections, in the same repeat. `None` if the
-    /// run has no load with persistent connections.
+    /// `cpu_us` minus the CPU time of the same number of requests over persistent connections, in the same repeat.
+    /// `None` if the run has no load with persistent connections.
     pub connection_cpu_us: Option<Figure>,
     /// p50 of the handshake time, nanoseconds; `None` without TLS.
     pub handshake_p50_ns: Option<Figure>,

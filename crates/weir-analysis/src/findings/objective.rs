@@ -57,7 +57,7 @@ fn is_one(gateways: &[Gateway], name: &str) -> bool {
     gateways.iter().any(|gateway| gateway.name == name)
 }
 
-/// The limits of `gateway` at any load, each metric once.
+/// The limits that apply to `gateway` in at least one load, one limit per metric.
 fn all_limits<'a>(objective: &'a Objective, gateway: &str) -> BTreeMap<&'a String, &'a f64> {
     let own = objective.own.iter().filter(|own| own.gateway == gateway).flat_map(|own| &own.findings);
     own.chain(&objective.findings).collect()

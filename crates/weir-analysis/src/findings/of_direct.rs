@@ -1,5 +1,5 @@
-//! Throughput through each gateway as share of the direct baseline, for each number of users at each limit, as a
-//! finding.
+//! Finding: throughput through each gateway as share of the direct baseline, for each limit of the data plane and each
+//! number of users.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::users::of_point;
@@ -32,7 +32,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// A row per gateway, for each number of users at each limit.
+/// One row per gateway, for each limit of the data plane and each number of users.
 fn rows(experiment: &Experiment, points: &[Point]) -> Vec<Row> {
     let at_limit = |limit: &DataLimit| -> Vec<Row> {
         let of_point = |at: &usize| rows_of(limit, &points[*at]);

@@ -1,5 +1,5 @@
-//! Impact on clients while a service was down, compared with the time before: sentences about each gateway that uses
-//! the service.
+//! Sentences about gateways that use a service: the impact on clients while the service was down, compared with the
+//! time before.
 
 use std::collections::BTreeSet;
 
@@ -84,11 +84,11 @@ fn joined<'a, 'b: 'a>(stages: impl Iterator<Item = &'a Stage<'b>>) -> Seconds<'b
     Seconds(stages.flat_map(|stage| stage.seconds.0.iter().copied()).collect())
 }
 
-/// The seconds during an outage, or those before it, in all repeats.
+/// The seconds during an outage, or the seconds before it, in all repeats.
 struct Part<'a>(Vec<(&'a Repeat<'a>, &'a Seconds<'a>)>);
 
 impl Part<'_> {
-    /// Number of failed requests, of all that finished: `3 of 600`.
+    /// Failed requests out of all finished requests: `3 of 600`.
     fn errors(&self) -> String {
         format!("{} of {}", count(self.wrong()), count(self.ended()))
     }
@@ -149,7 +149,7 @@ fn conclude(who: &str, first: &Outage<'_>, repeats: &[&Outage<'_>]) -> String {
 }
 
 impl Outage<'_> {
-    /// How often registering all routes again failed during the outage.
+    /// Number of failed attempts to register all routes again during the outage.
     fn failed_registrations(&self) -> usize {
         let (Some(first), Some(last)) = (self.away.0.first(), self.away.0.last()) else { return 0 };
         let time = first.t_s..last.t_s + last.length_s;

@@ -1,4 +1,4 @@
-//! Throughput per core at full load, for each CPU limit, as a finding.
+//! Finding: throughput per core at full load, for each CPU limit.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -70,5 +70,5 @@ fn efficiency(experiment: &Experiment) -> Table {
         Row { gateway: of.gateway.clone(), load, axes, values }
     };
     let rows = experiment.per_core.iter().map(row).collect();
-    Table { caption: "Throughput per core, highest over lowest limit".into(), columns: &EFFICIENCY, rows }
+    Table { caption: "Throughput per core, highest / lowest limit".into(), columns: &EFFICIENCY, rows }
 }

@@ -22,8 +22,8 @@ const P50_GROWTH: f64 = 2.0;
 /// a p50 of 50 µs for a second.
 const P50_MORE_NS: f64 = 1e6;
 
-/// Minimum number of responses in a second whose p50 is checked. The median of fewer can double by chance: with
-/// exponential latencies, the probability is 1e-4 for 50 responses and 1e-2 for 20.
+/// Minimum number of responses in a second whose p50 is checked. With fewer responses, the median can double by chance:
+/// with exponential latencies, the probability is 1e-4 for 50 responses and 1e-2 for 20.
 const RESPONSES_MIN: u64 = 50;
 
 /// Resolution: errors and latency are counted in whole seconds.

@@ -52,7 +52,7 @@ static COLUMNS: [Column; 12] = [
 /// Reasons that registrations cause on purpose: a gateway that processes them may reach its CPU quota.
 const CAUSED: [Reason; 1] = [Reason::Throttled];
 
-/// Selects the seconds of a repeat during registrations, or the rest.
+/// Selects one part of a repeat: the seconds during registrations, or all other seconds.
 type Part = for<'a, 'b> fn(&'a Split<'b>) -> &'a Seconds<'b>;
 
 /// One repeat, split into the seconds during registrations and the rest.
@@ -94,7 +94,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let messages = registrations.iter().map(|of| of.messages).max()?;
     let took_ns = registrations.iter().map(|of| of.took_ns as f64).sum::<f64>() / registrations.len() as f64;
     let figure = |name: &str, of: &dyn Fn(&Split<'_>) -> Sample| {
-        // The bounds of the whole phase do not apply to some of its seconds.
+        // The lower and upper bounds of the repeat apply to the whole phase, not to a part of it.
         let of =
             |split: &Split<'_>| Repeated { range: Range::default(), ..split.repeat.judged(name, of(split)) };
         Figure::of(splits.iter().map(of).collect())

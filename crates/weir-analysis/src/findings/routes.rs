@@ -59,7 +59,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
         };
         let cost = cost(shared, &few, &many);
         finding.sentences.push(sentence(shared, &many, &cost));
-        // One base can be compared with several larger numbers of routes.
+        // Several costs may compare with the same few routes. The row of these few routes is added only once.
         let base = row(shared, &few, None);
         if !rows.contains(&base) {
             rows.push(base);

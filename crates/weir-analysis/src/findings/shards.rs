@@ -29,7 +29,7 @@ static COLUMNS: [Column; 7] = [
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut repeats =
         measured.groups.iter().flat_map(|group| group.rows.iter().flat_map(|(_, repeats)| repeats.iter()));
-    // A single shard is the whole load.
+    // With a single shard, there are no shards to compare.
     if !repeats.any(|repeat| repeat.measurement.record.shards.len() > 1) {
         return None;
     }
@@ -87,7 +87,7 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>, agent: &str) -> 
     Row { gateway: gateway.to_owned(), load: group.load.to_owned(), axes, values }
 }
 
-/// The maximum distance between the starts of a load's shards, in a sentence.
+/// States the maximum time between the starts of a load's shards.
 fn spread(group: &Group<'_>) -> Option<String> {
     let repeats = group.rows.iter().flat_map(|(_, repeats)| repeats.iter());
     let each = repeats.filter_map(|repeat| {

@@ -7,7 +7,7 @@ use weir_results::{SlowClients, SlowCounts};
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
 use crate::figures::figure::{Figure, Sample};
-use crate::figures::quantity::{bytes, count, time_ns};
+use crate::figures::quantity::{bytes, count, counted, time_ns};
 use crate::figures::seconds::{Seconds, of_phase};
 use crate::points::axes::{Axes, with_axes};
 use crate::points::conclusions::with_interval;
@@ -54,8 +54,8 @@ pub struct Alone {
     pub load: String,
     /// Results of that load.
     pub carried: Carried,
-    /// Additional memory with slow clients, in the same repeat, divided by the mean number of slow clients open at the
-    /// end, bytes.
+    /// Additional memory with slow clients in the same repeat, bytes, divided by the mean number of slow clients that
+    /// are still connected at the end.
     pub memory_bytes_per_client: Figure,
 }
 
@@ -217,7 +217,7 @@ fn conclude(cost: &SlowCost) -> String {
         0 => String::new(),
         ended => format!(" ({} of their connections ended early or were refused)", count(ended)),
     };
-    let clients = format!("with {} slow clients{ended_early}", count(u64::from(total.connections)));
+    let clients = format!("with {}{ended_early}", counted(u64::from(total.connections), "slow client"));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
         return format!("{who}: {clients}, {} requests of load `{}` failed.", wrong(&cost.beside), cost.load);
@@ -280,7 +280,8 @@ fn added(sum: SlowCounts, next: SlowCounts) -> SlowCounts {
     }
 }
 
-/// The difference of memory in the same repeat, divided by the number of clients; invalid if either value is.
+/// Peak memory with slow clients minus peak memory without them, in the same repeat, divided by `clients`. Invalid if
+/// one of the two values is invalid.
 fn per_client(beside: &Carried, alone: &Carried, clients: f64) -> Figure {
     let each = |beside: f64, alone: f64| (beside - alone) / clients.max(1.0);
     Figure::of_difference(beside.memory_bytes_peak.paired(&alone.memory_bytes_peak, each))

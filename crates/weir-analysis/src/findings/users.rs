@@ -1,4 +1,4 @@
-//! Throughput by number of users at each limit of the data plane, as a finding.
+//! Finding: throughput by number of users, for each limit of the data plane.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
@@ -43,8 +43,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// With one limit: one table for all gateways. With several limits: one table for each gateway, and a single table with
-/// the open loads at all limits, if there are any.
+/// With one limit of the data plane: one table for all gateways. With several limits: one table for each gateway, and a
+/// single table with the open loads at all limits, if there are any.
 fn tables(experiment: &Experiment, measured: &Measured<'_>) -> Vec<Table> {
     let of = Users { experiment, points: measured.points };
     let caption = |what: &str| experiment.caption(what, measured.experiments);
@@ -72,7 +72,7 @@ struct Users<'a> {
 }
 
 impl Users<'_> {
-    /// A row for each number of users at each limit.
+    /// One row for each limit of the data plane and each number of users.
     fn closed(&self, gateway: &str) -> Vec<Row> {
         let at_limit = |(place, limit): (usize, &DataLimit)| -> Vec<Row> {
             let analysis = self.experiment.saturation(gateway, place).map_or("", |of| of.analysis.as_str());
@@ -91,7 +91,7 @@ impl Users<'_> {
         self.experiment.limits.iter().enumerate().flat_map(at_limit).collect()
     }
 
-    /// A row for each open load at each limit.
+    /// One row per gateway, for each limit of the data plane and each open load.
     fn open(&self, gateways: &[&str]) -> Vec<Row> {
         let places =
             self.experiment.limits.iter().flat_map(|limit| limit.open.iter().map(move |at| (limit, at)));
@@ -116,7 +116,7 @@ impl Users<'_> {
     }
 }
 
-/// Results of a closed load, for the columns between users and analysis.
+/// Results of a closed load: the values from the column `throughput` to the column `valid`.
 fn carried(row: &points::Row) -> [Value; 6] {
     let range = row.cpu_share_range.map(|of| Value::Extremes {
         least: of.least,

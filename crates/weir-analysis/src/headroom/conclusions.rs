@@ -28,7 +28,7 @@ fn bend(curve: &Curve) -> Option<String> {
         None => "; no curve fits the points".to_owned(),
     };
     Some(format!(
-        "{}: the knee of p99 is at {} (p99 {}; found by Kneedle, not for sizing){fitted}.",
+        "{}: the knee of p99 is at {} (p99 {}; found by the Kneedle algorithm; not for sizing){fitted}.",
         with_axes(&curve.gateway, &curve.axes),
         rate(knee.throughput_per_s),
         time_ns(knee.p99_ns)
@@ -107,7 +107,7 @@ fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     greatest
 }
 
-/// States the cost of many routes compared with few, as far as the interval decides.
+/// States the cost of many routes compared with few; `None` if the ratio has no interval.
 fn routes(cost: &RouteCost) -> Option<String> {
     let [low, high] = cost.ratio.interval?;
     let what = cost.path.rsplit('.').next().unwrap_or(&cost.path);
@@ -135,7 +135,7 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let in_force = match cost.seen_after_ns.mean {
         Some(_) if cost.seen_after_ns_max == 0 => format!("effective {}", seen_after(0.0)),
         Some(_) => format!(
-            "effective after {}, at most {}",
+            "effective after {} on average, at most {}",
             with_interval(&cost.seen_after_ns, time_ns),
             time_ns(cost.seen_after_ns_max as f64)
         ),
@@ -179,7 +179,8 @@ fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
     )
 }
 
-/// Compares p99 near changes with p99 in the rest of the phase, as far as the interval decides.
+/// Compares p99 near changes with p99 in the rest of the phase. The sentence gives the ratio only if its interval
+/// excludes 1.
 fn p99(cost: &ChangeCost) -> String {
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     if !counts(&cost.p99_near_ns) || !counts(&cost.p99_rest_ns) {

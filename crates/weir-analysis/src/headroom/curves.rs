@@ -191,7 +191,7 @@ fn climbs(group: &Group<'_>) -> Vec<Curve> {
     own.filter_map(of).collect()
 }
 
-/// The point of a curve from the step with index `place`, from all repeats. The step is valid if the whole load is.
+/// The point of a curve from the step with index `place`, from all repeats. It is valid if the whole load is valid.
 fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     let figure = |metric: Metric, of: &dyn Fn(&StepRecord) -> Option<f64>| {
         let repeated = repeats.iter().map(|repeat| Repeated {
@@ -203,7 +203,6 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
         Figure::of(repeated.collect())
     };
     let latency = |name: &&str| {
-        // A step is valid if the whole load is.
         let of = |repeat: &Repeat<'_>| {
             let step = repeat.measurement.record.steps.get(place);
             let sample = step.and_then(|step| latency_ns(&step.result.latency_ns, name)).into();
@@ -252,7 +251,7 @@ fn over_connections(experiment: &Experiment, points: &[Point]) -> Vec<Scalabilit
                 let row = point.rows.iter().find(|row| row.gateway == gateway)?;
                 Some((f64::from(point.connections), &row.throughput_per_s))
             });
-            // Axes of connections vary between the points, so they are not common axes.
+            // Axes that set the number of connections differ between the points, so they are left out.
             let mut axes = closed[0].axes.clone();
             axes.retain(|path, value| closed.iter().all(|point| point.axes.get(path) == Some(value)));
             found.push(law(gateway, &axes, load.clone(), Over::Connections, asked.collect()));

@@ -12,7 +12,7 @@ use crate::figures::quantity::{percent, rate};
 
 /// Minimum number of points for a fit of three parameters.
 const POINTS_MIN: usize = 5;
-/// Maximum typical deviation of points from the curve, as share.
+/// Maximum [`Fit::deviation`] of an accepted fit, as share.
 const DEVIATION_MAX: f64 = 0.25;
 /// Maximum ratio of the fitted limit to the highest rate. Above it, the data do not show the limit.
 const LIMIT_MAX: f64 = 4.0;
@@ -31,8 +31,8 @@ pub struct Fit {
     /// The rate at which the curve becomes infinite, requests per second. It lies beyond the measured rates and is not
     /// a capacity.
     pub limit_per_s: f64,
-    /// Typical deviation of points from the curve, as share. It is the root of the sum of squared logarithmic
-    /// residuals, divided by the number of points minus the three parameters.
+    /// Typical deviation of points from the curve, as share. The sum of squared logarithmic residuals is divided by the
+    /// number of points minus the three parameters. The root of the result is converted from a logarithm to a share.
     pub deviation: f64,
     /// Number of fitted points.
     pub points: usize,

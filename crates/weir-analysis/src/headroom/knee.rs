@@ -3,7 +3,8 @@
 
 /// Minimum number of points for a knee.
 const POINTS_MIN: usize = 5;
-/// How far the difference must drop after a knee, as multiple of the mean distance between points: S in the paper.
+/// How far the normalized x - y must fall after a knee, as multiple of the mean distance between points: S in the
+/// paper.
 const SENSITIVITY: f64 = 1.0;
 
 /// Index of the knee of a convex rising curve; `points` by ascending x. `None` without a knee, or for fewer than five
@@ -20,7 +21,8 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     if points.len() < POINTS_MIN || !is_ascending || !(width > 0.0 && height > 0.0) {
         return None;
     }
-    // Normalized to the unit square and turned: the difference of y and x, from the highest x to the lowest.
+    // y - x of each point, after normalization to the unit square and the turn by 180°. This equals x - y before the
+    // turn, in descending order of x.
     let difference: Vec<f64> =
         points.iter().rev().map(|(x, y)| (x - first.0) / width - (y - lowest) / height).collect();
     let fall = SENSITIVITY / (points.len() - 1) as f64;
@@ -62,7 +64,8 @@ mod tests {
     fn a_queue_bends_before_its_limit() {
         let rates = [50.0, 150.0, 250.0, 350.0, 450.0, 550.0, 650.0, 750.0, 850.0, 950.0];
         let points: Vec<(f64, f64)> = rates.iter().map(|rate| (*rate, 1e9 / (1_000.0 - rate))).collect();
-        // By hand: x - y, normalized, is greatest at 750/s (0.778 - 0.156), and more than a ninth lower at 550/s.
+        // By hand: the normalized x - y has its maximum at 750/s (0.778 - 0.156). At 550/s it is lower by more than
+        // 1/9, so the knee is confirmed.
         assert_eq!(knee(&points), Some(7));
     }
 

@@ -108,7 +108,7 @@ fn variances<const N: usize>(normal: &[[f64; N]; N]) -> Option<[f64; N]> {
     Some(std::array::from_fn(|place| inverse[place][place] / (sizes[place] * sizes[place])))
 }
 
-/// The inverse by Gauss–Jordan elimination; `None` if a pivot is at most `least_pivot`.
+/// The inverse by Gauss–Jordan elimination; `None` if a pivot does not exceed `least_pivot`.
 fn inverse<const N: usize>(mut matrix: [[f64; N]; N], least_pivot: f64) -> Option<[[f64; N]; N]> {
     let mut inverse: [[f64; N]; N] =
         std::array::from_fn(|row| std::array::from_fn(|column| f64::from(u8::from(row == column))));

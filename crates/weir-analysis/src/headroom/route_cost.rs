@@ -1,4 +1,5 @@
-//! Cost of more routes: CPU time per request with many routes divided by that with few, at the same load.
+//! Cost of more routes: CPU time per request with many routes, divided by CPU time per request with few routes, at the
+//! same load.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -85,7 +86,7 @@ fn is_carried(row: &Row) -> bool {
     !row.reasons().iter().any(|(reason, _)| *reason == Reason::Overloaded)
 }
 
-/// `figure` divided by `base` in the same repeat; invalid if either value is.
+/// `figure` divided by `base` in the same repeat. Invalid if one of the two values is invalid.
 pub(crate) fn ratio(figure: &Figure, base: &Figure) -> Figure {
     Figure::of(figure.paired(base, |value, base| value / base))
 }

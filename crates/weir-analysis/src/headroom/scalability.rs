@@ -12,7 +12,7 @@ use crate::points::axes::Axes;
 
 /// Minimum number of points for a fit (`docs/method.md#headroom`).
 pub const USL_POINTS_MIN: usize = 6;
-/// A fit by cores needs a highest limit of at least this many cores (`docs/method.md#headroom`).
+/// A fit by cores needs a CPU limit of at least this many cores (`docs/method.md#headroom`).
 pub const USL_CORES_MIN: f64 = 4.0;
 /// Minimum R² of a fit.
 const R_SQUARED_MIN: f64 = 0.9;
@@ -85,9 +85,9 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     let greatest = places.last().copied().unwrap_or(0.0);
     if over == Over::Cores && greatest < USL_CORES_MIN {
         return Fitted::Refused(format!(
-            "the highest valid limit is {} cores, but the law over cores needs at least {} whole cores",
-            number(greatest),
-            USL_CORES_MIN
+            "the law over cores needs a limit of at least {} whole cores, but the highest valid limit is {}",
+            USL_CORES_MIN,
+            number(greatest)
         ));
     }
     if places.len() < USL_POINTS_MIN {
@@ -98,8 +98,8 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
         let are = if places.len() == 1 { "there is" } else { "there are" };
         return Fitted::Refused(format!("the law needs {USL_POINTS_MIN} {what}, but {are} {}", places.len()));
     }
-    // Neither sigma nor kappa may be negative. So each is both fitted and held at zero, in all combinations, and the
-    // best fit without a negative parameter is used.
+    // Neither sigma nor kappa may be negative. So each is fitted or held at zero, in all four combinations. The best
+    // fit without a negative parameter is used.
     let found = [[true, true], [true, false], [false, true], [false, false]];
     let found = found.into_iter().filter_map(|free| fitted(points, free));
     let best = found.min_by(|(a, _), (b, _)| a.squares.total_cmp(&b.squares));
@@ -257,7 +257,7 @@ mod tests {
         assert!(refused(&twice, Over::Connections).ends_with("but there are 5"));
         assert_eq!(
             refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
-            "the highest valid limit is 2.00 cores, but the law over cores needs at least 4 whole cores"
+            "the law over cores needs a limit of at least 4 whole cores, but the highest valid limit is 2.00"
         );
         let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
         let few = "the law needs 6 valid limits in whole cores, but there are 4";

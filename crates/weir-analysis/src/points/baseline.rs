@@ -15,7 +15,7 @@ pub const ADDED: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 /// The difference is taken between quantiles. It is not a quantile of the differences of single requests.
 pub type Added = Figure;
 
-/// Throughput through the gateway divided by that of the direct baseline, in the same repeat.
+/// Throughput through the gateway divided by the throughput of the direct baseline, in the same repeat.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RatioToDirect {
     /// The ratio, at least 0.
@@ -28,7 +28,7 @@ pub struct RatioToDirect {
 }
 
 impl RatioToDirect {
-    /// The ratio, or an upper bound with its sampling error if the rig limited the direct baseline.
+    /// The ratio. If the rig limited the direct baseline, an upper bound, which includes the sampling error.
     pub fn known(&self) -> Figure {
         if self.at_most { self.ratio.as_upper_bound(&self.limited_by) } else { self.ratio.clone() }
     }
@@ -50,7 +50,8 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
                 _ => Sample::Missing,
             };
             let mut range = own.known().crossed(base.known(), |own, base| own - base);
-            // "At least -5 ms" is not a useful bound of added latency, so a lower bound alone must be above zero.
+            // "At least -5 ms" is not a useful bound of added latency. So a lower bound without an upper bound must be
+            // above zero.
             if range.high.is_none() {
                 range.low = range.low.filter(|low| *low > 0.0);
             }

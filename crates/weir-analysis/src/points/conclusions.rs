@@ -1,7 +1,7 @@
 //! Conclusions about a load point, derived from its values (`docs/method.md#conclusions`).
 //!
-//! The verdicts *better* and *worse* need six repeats and never appear here: a sentence names values and whether their
-//! intervals overlap.
+//! The verdicts *better* and *worse* need six repeats and never appear here. A sentence states values, and whether
+//! their intervals overlap.
 
 use weir_results::{ArrivalModel, BoundBy};
 
@@ -70,7 +70,7 @@ pub(crate) fn conclude(point: &Point) -> Vec<String> {
     sentences
 }
 
-/// Ranks the gateways whose value is a headline; `None` if fewer than two have one.
+/// Ranks the gateways whose value is a headline; `None` if there are fewer than two such gateways.
 fn compare(point: &Point, comparison: &Comparison) -> Option<String> {
     let figures = point
         .gateways()
@@ -178,7 +178,7 @@ fn added(point: &Point) -> Option<String> {
 }
 
 fn objectives(point: &Point) -> Vec<String> {
-    // Bounds may differ between gateways, so each distinct bound gets its own sentence.
+    // Limits of an objective may differ between gateways, so each distinct limit gets its own sentence.
     let mut bounds: Vec<&str> = Vec::new();
     for bound in point.gateways().flat_map(|row| &row.objective).map(ObjectiveResult::bound) {
         if !bounds.contains(&bound) {
@@ -215,7 +215,7 @@ fn main(point: &Point, row: &Row) -> Figure {
     }
 }
 
-/// Names the gateways whose main value has only bounds, with the reasons.
+/// Names the gateways whose main value is bounded, with the reasons.
 fn bounded(point: &Point) -> Option<String> {
     let (name, format): (_, fn(f64) -> String) = match point.model {
         ArrivalModel::Closed => ("throughput", rate),
@@ -232,10 +232,10 @@ fn bounded(point: &Point) -> Option<String> {
         .collect();
     let said: Vec<String> =
         by_reason(said).iter().map(|(why, values)| format!("{} ({why})", join(values))).collect();
-    (!said.is_empty()).then(|| format!("Only bounds of the {name} are known: {}.", said.join(", ")))
+    (!said.is_empty()).then(|| format!("For {name}, only bounds are known: {}.", said.join(", ")))
 }
 
-/// Names p99 and p99.9 values that are not headlines because too few seconds have slower requests.
+/// Names the p99 and p99.9 values that are not headlines because too few seconds contain slower requests.
 fn short_tails(point: &Point) -> Option<String> {
     let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
     let of = |row: &Row| {

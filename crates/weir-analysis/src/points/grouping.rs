@@ -29,7 +29,7 @@ impl<'a> Group<'a> {
 }
 
 impl Group<'_> {
-    /// Whether `other` is another load with the same values of the axes that differs only in name and duration.
+    /// Whether `other` is another load with the same axes, and differs only in name and duration.
     pub(crate) fn is_like(&self, other: &Group<'_>) -> bool {
         let size = |of: &Group<'_>| (of.model, of.connections, of.rate_per_s);
         let is_same = size(other) == size(self) && other.written == self.written;

@@ -40,7 +40,7 @@ pub fn data_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usa
 
 /// The usage of a cell's upstream, summed over its endpoints; `None` if nothing was sampled.
 ///
-/// `cpu_share_of_limit` is that of the busiest endpoint: with round robin, one saturated endpoint slows down all.
+/// `cpu_share_of_limit` comes from the busiest endpoint: with round robin, one saturated endpoint slows down all.
 pub fn origin_usage(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Option<Usage> {
     let origins = parts.iter().filter(|part| part.role == Role::Origin);
     let shares = origins.filter_map(|part| usage.get(&part.name)?.cpu_share_of_limit);
@@ -92,7 +92,7 @@ pub fn role_usage(parts: &[Part], usage: &BTreeMap<String, Usage>, role: Role) -
 }
 
 impl<'a> Repeat<'a> {
-    /// Why a metric is invalid; for latency, the reasons of all its values.
+    /// The reasons why `metric` is invalid in this repeat; empty if it is valid.
     pub(crate) fn reasons(&self, metric: Metric) -> &'a [Reason] {
         let judgement = &self.measurement.judgement;
         match (&judgement.bounds, metric) {
@@ -102,7 +102,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Returns a value of this repeat with its reasons and bounds, which the judgement holds under `name`.
+    /// Returns a value of this repeat with its reasons and bounds, from the entry `name` of the judgement.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -120,10 +120,10 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// The latency at the quantile `share` in `part`, which is some seconds of the phase. It gets the reasons of the
-    /// whole phase's latency `name`, except those in `caused`, whose effect these seconds are meant to measure.
+    /// Latency at the quantile `share` in `part`, some seconds of the phase. It gets the reasons of the latency `name`
+    /// in the whole phase. Reasons in `caused` are left out, because these seconds are meant to measure their effect.
     ///
-    /// If requests were delayed, it is unknown in which seconds. So the bounds assume that all delayed requests lie in
+    /// It is unknown in which seconds requests were delayed. So the bounds assume that all delayed requests lie in
     /// `part`.
     pub(crate) fn judged_part(
         &self,
@@ -168,7 +168,8 @@ impl<'a> Repeat<'a> {
             Sample::Value(value) => Some(value),
             Sample::BeyondTimeout | Sample::Missing => None,
         };
-        // The upper bound of the whole phase also covers by which share the host may have been slower or faster.
+        // The upper bound of the whole phase exceeds the measured value by the share by which the host may have been
+        // slower or faster.
         let whole = latency_ns(&record.result.latency_ns, name);
         let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
         let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;
@@ -180,8 +181,8 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Judges a time that only host noise or a limit that was not applied can change, such as the time until a route
-    /// change takes effect. Noise can only lengthen such a time, so with noise the measured time is an upper bound.
+    /// Judges a time, such as the time until a route change takes effect. Only host noise or a limit that was not
+    /// applied can change it. Noise can only lengthen it, so with noise the measured time is an upper bound.
     pub(crate) fn judged_time(&self, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -199,7 +200,8 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range: Range { low: None, high } }
     }
 
-    /// The latency `name`. A quantile without a value ranks among the unanswered requests, so it is beyond the timeout.
+    /// The latency `name`. If a quantile has no value, its rank is in the unanswered requests, so the latency is beyond
+    /// the timeout.
     pub(crate) fn latency(&self, name: &str) -> Sample {
         let result = &self.measurement.record.result;
         let value = latency_ns(&result.latency_ns, name);
@@ -253,7 +255,7 @@ impl<'a> Repeats<'a> {
         self.iter().map(|repeat| repeat.judged(name, of(repeat))).collect()
     }
 
-    /// The repeats in which `metric` is valid, and `true`; or all repeats and `false` if it is valid in none.
+    /// The repeats in which `metric` is valid, and `true`. If there are none, all repeats and `false`.
     pub(crate) fn counted(&self, metric: Metric) -> (Vec<&Repeat<'a>>, bool) {
         let valid: Vec<_> = self.iter().filter(|repeat| repeat.reasons(metric).is_empty()).collect();
         if valid.is_empty() { (self.iter().collect(), false) } else { (valid, true) }

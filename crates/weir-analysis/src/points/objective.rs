@@ -11,7 +11,7 @@ use crate::points::Row;
 use crate::points::conclusions::with_interval;
 use crate::verdicts::reasons::in_repeats;
 
-/// Whether a bound of an objective was met.
+/// Whether a limit of an objective was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
@@ -23,7 +23,7 @@ pub enum Met {
     Unknown,
 }
 
-/// One bound of an objective, at one load point.
+/// The result of one limit of an objective, at one load point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectiveResult {
     /// Name of the limited value: a latency such as `p99`, `errors`, or a metric of a finding.
@@ -34,14 +34,14 @@ pub struct ObjectiveResult {
     pub value: Option<f64>,
     /// 95 % interval of `value`.
     pub interval: Option<[f64; 2]>,
-    /// Whether the bound was met.
+    /// Whether the limit was met.
     pub met: Met,
     /// The limit, the value and the result in words: `p99 at most 20.0 ms: 1.24 ms [1.20 .. 1.29], met`.
     pub words: String,
 }
 
 impl ObjectiveResult {
-    /// The first part of `words`, without value and result: `p99 at most 20.0 ms`.
+    /// The limit in words, without value and result: `p99 at most 20.0 ms`.
     pub fn bound(&self) -> &str {
         self.words.split(':').next().unwrap_or_default()
     }
@@ -50,9 +50,9 @@ impl ObjectiveResult {
 /// Evaluates the objective for a row. Latency is judged only if `judges_latency` is true: in a run with open loads,
 /// closed loads measure throughput (`docs/scenarios.md#objectives`).
 ///
-/// If the objective limits latencies but not errors, `errors_default` applies: the share of errors above which a load
-/// is invalid. Its result is reported only if the default is missed and no latency is missed. Too many errors leave
-/// every latency undecided, and this result shows why.
+/// If the objective limits latencies but not errors, `errors_default` is the limit for errors. It is the share of
+/// errors above which a load is invalid. Too many errors leave every latency undecided, and the result for errors shows
+/// why. This result is reported only if it is missed, and no latency is missed.
 pub(crate) fn evaluate(
     objective: Option<&Objective>,
     row: &Row,
@@ -104,7 +104,7 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
     let reasons = counted_reasons(shares.iter().flat_map(|share| &share.reasons));
     let undecided = match in_repeats(&reasons, shares.len()) {
         why if why.is_empty() => "no requests were counted".to_owned(),
-        why => format!("requests without a response may not be the gateway's fault: {why}"),
+        why => format!("requests without a response may have a cause outside the gateway: {why}"),
     };
     Bound::at_most("errors", limit, percent).counted(&figure, &says, &undecided)
 }
@@ -114,7 +114,7 @@ pub(crate) struct Bound<'a> {
     /// Name of the limited value: `p99`, `errors`, `recovery.time`.
     pub(crate) name: &'a str,
     pub(crate) limit: f64,
-    /// Whether the limit is a minimum, else it is a maximum.
+    /// Whether the limit is a minimum; `false` if it is a maximum.
     pub(crate) is_least: bool,
     /// Formats the limit or a measured value with its unit.
     pub(crate) format: Box<dyn Fn(f64) -> String + 'a>,
@@ -169,9 +169,9 @@ impl<'a> Bound<'a> {
         ObjectiveResult { interval: figure.interval, ..self.result(figure.mean, met, &measured, outcome) }
     }
 
-    /// The result if repeats decide one by one: missed if a repeat misses the limit, met if all repeats that decide
-    /// meet it. `says` holds for each repeat whether it meets the limit, `None` if unknown. `undecided` gives the cause
-    /// if no repeat decides.
+    /// The result if each repeat is judged by itself. `says` has an entry for each repeat: whether the repeat meets the
+    /// limit, or `None` if it is undecided. The limit is missed if a repeat misses it, and met if all decided repeats
+    /// meet it. If all repeats are undecided, the result is undecided for the reason `undecided`.
     fn counted(&self, figure: &Figure, says: &[Option<bool>], undecided: &str) -> ObjectiveResult {
         let decided: Vec<bool> = says.iter().copied().flatten().collect();
         let met_in = decided.iter().filter(|met| **met).count();

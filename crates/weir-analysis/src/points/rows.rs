@@ -32,7 +32,8 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     let of_data = |name: &str, of: fn(&Usage) -> Option<f64>| {
         figure(name, &move |repeat| repeat.data().as_ref().and_then(of).into())
     };
-    // The bounds found under `name` belong to the value `bounded`, so they are scaled to the value `of`.
+    // The judgement has bounds of the value `bounded`, under the key `name`. They are scaled by `of` divided by
+    // `bounded`.
     let scaled = |name: &str, of: fn(&Usage) -> Option<f64>, bounded: fn(&Usage) -> Option<f64>| {
         let scaled = |repeat: &Repeat<'_>| {
             let data = repeat.data();
@@ -94,8 +95,8 @@ fn carried_its_load(repeats: &Repeats<'_>) -> bool {
     repeats.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
 }
 
-/// Tightens the bounds of quantiles, since values grow with the quantile: a lower bound of p50 is also one of p99, and
-/// an upper bound of p99 is also one of p50.
+/// Tightens the bounds of quantiles, since values grow with the quantile: a lower bound of p50 is also a lower bound of
+/// p99, and an upper bound of p99 is also an upper bound of p50.
 fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
     let is_quantile = |(name, _): &&mut (String, Figure)| name != "mean";
     let known = |figure: &Figure| match figure.interval {

@@ -54,7 +54,7 @@ mod tests {
         let scaled = scaling(&[(4.0, &four), (1.0, &one)]);
         assert_eq!(scaled.iter().map(|at| at.cpus).collect::<Vec<_>>(), [1.0, 4.0]);
         assert!((scaled[0].efficiency.mean.unwrap() - 1.0).abs() < 1e-12);
-        // The host was twice as fast in the second repeat, which does not change the share.
+        // The host was twice as fast in the second repeat, which does not change the efficiency.
         assert!((scaled[1].efficiency.mean.unwrap() - 0.75).abs() < 1e-12);
         let [low, high] = scaled[1].efficiency.interval.unwrap();
         assert!((low - 0.75).abs() < 1e-9 && (high - 0.75).abs() < 1e-9);

@@ -11,10 +11,11 @@ use crate::points::measured::Repeats;
 use crate::verdicts::reasons::Metric;
 
 /// Minimum number of seconds with requests slower than a quantile, in all repeats together. The standard deviation of a
-/// count is its square root: with five events, the share beyond the quantile is known within about half of itself.
+/// count is its square root. So with five events, the share of requests beyond the quantile has a relative error of
+/// about one half.
 pub(crate) const SECONDS_MIN: usize = 5;
 
-/// A quantile with too few seconds that have slower requests.
+/// A quantile without a headline: too few seconds contain slower requests.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShortTail {
     /// Name of the quantile: `p999`.
@@ -25,8 +26,8 @@ pub struct ShortTail {
     pub of: usize,
 }
 
-/// Removes the headline mark from quantiles above p50 if fewer than [`SECONDS_MIN`] seconds have slower requests, and
-/// returns these quantiles. Loads that were stored without latencies per second are not judged.
+/// Removes the headline mark from quantiles above p50 if fewer than [`SECONDS_MIN`] seconds contain slower requests,
+/// and returns these quantiles. Loads that were stored without latencies per second are not judged.
 pub(crate) fn judge(latencies: &mut [(String, Figure)], repeats: &Repeats<'_>) -> Vec<ShortTail> {
     let (counted, _) = repeats.counted(Metric::Latency);
     let seconds: Vec<(u32, _)> = counted

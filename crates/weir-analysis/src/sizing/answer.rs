@@ -16,8 +16,7 @@ pub(super) struct Judged<'a> {
     pub(super) points: &'a [RatePoint],
     /// For each point, the checks of the bounds and of the CPU share.
     pub(super) checks: Vec<(Check, Check)>,
-    /// Index of the highest rate that meets both checks. Only rates below the first one that misses a check are
-    /// considered.
+    /// Index of the highest rate that meets both checks. If a rate misses a check, it and all higher rates are ignored.
     pub(super) best: Option<usize>,
 }
 
@@ -49,7 +48,7 @@ fn judge<'a>(points: &'a [RatePoint], bounds: &[Bound], share_max: Option<f64>) 
     let checks: Vec<(Check, Check)> =
         points.iter().map(|point| (objective(point, bounds), cpu(point, share_max))).collect();
     let worst = |(kept, used): &(Check, Check)| kept.standing.max(used.standing);
-    // A rate above one that misses a bound meets it only by chance.
+    // If a rate misses a bound, a higher rate meets this bound only by chance.
     let below = checks.iter().take_while(|both| worst(both) != Standing::Missed).count();
     let best = checks[..below].iter().rposition(|both| worst(both) == Standing::Met);
     Judged { points, checks, best }
@@ -71,7 +70,7 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     let Shown::Interval { mean, low, high } = point.carried_per_s else {
         return Err(refused(judged, demand));
     };
-    // A rate above the best one neither limits nor raises the result if its checks are unknown.
+    // If the checks of a higher rate are unknown, this rate neither limits nor raises the result.
     let (unknown, known) = above(judged, best);
     let mut notes: Vec<String> = unknown.map(|(at, check)| words::not_known(at, &check.words)).collect();
     let basis = match known {
@@ -101,8 +100,8 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes })
 }
 
-/// Looks at the points above the best one. First returns the rates whose checks are unknown, up to the first point
-/// whose checks are known. Then returns the index of that point. Each comes with the worse of its two checks.
+/// Checks the points above the best one. Returns the rates whose checks are unknown, up to the first point with known
+/// checks, and the index of that point. Each rate and the index come with the worse of the point's two checks.
 fn above<'a>(
     judged: &'a Judged<'_>,
     best: usize,

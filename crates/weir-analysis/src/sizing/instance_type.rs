@@ -46,7 +46,8 @@ pub struct RatePoint {
     pub load: String,
     /// The offered rate, requests per second.
     pub asked_per_s: f64,
-    /// Number of repeats with a valid throughput, or with a valid median latency if these are fewer.
+    /// Number of repeats with a valid throughput, or number of repeats with a valid median latency, whichever is
+    /// smaller.
     pub valid_repeats: usize,
     /// The throughput with its interval over repeats. If the offered rate was carried, the value is that rate.
     pub carried_per_s: Shown,
@@ -110,8 +111,8 @@ pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     types
 }
 
-/// The instance types of one gateway. Values of the axes without an open load also get a type, which has no load
-/// points.
+/// The instance types of one gateway. A combination of axis values without an open load also gets a type, but this type
+/// has no load points.
 fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceType> {
     let rows = || {
         let of_name =
@@ -153,8 +154,8 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
     types
 }
 
-/// Adds capacity searches to the types with the same axes and kind of load. A type without bounds gets those of its
-/// search.
+/// Adds capacity searches to the types with the same axes and kind of load. A type without bounds gets the bounds of
+/// its search.
 fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value, InstanceType)>) {
     for capacity in &summary.capacities {
         let Some(row) = capacity.gateways().find(|row| row.gateway == name) else { continue };

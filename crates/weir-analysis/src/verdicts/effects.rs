@@ -161,7 +161,7 @@ pub(crate) enum Value {
 impl Value {
     pub(crate) const ALL: [Self; 4] = [Self::Throughput, Self::Cpu, Self::Cores, Self::Memory];
 
-    /// The key of this value in the bounds of a judgement.
+    /// The key of this value in `Judgement::bounds`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Throughput => value::THROUGHPUT,
@@ -290,8 +290,8 @@ struct Distribution<'a> {
 }
 
 impl Distribution<'_> {
-    /// The latency `name` without the slowest share `delayed` of the requests, and with the rank of its quantile
-    /// shifted by the share `shift`. `None` if no measured latency has that rank.
+    /// The latency `name`, recomputed: the slowest share `delayed` of the requests is left out, and the rank of the
+    /// quantile is shifted by the share `shift`. `None` if no measured latency has that rank.
     fn moved(&self, name: &str, delayed: f64, shift: f64) -> Option<f64> {
         match quantile(name) {
             Some(quantile) => {

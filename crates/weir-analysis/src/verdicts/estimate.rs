@@ -7,8 +7,8 @@ use crate::verdicts::evidence::Evidence;
 
 /// Relative change of CPU time per request, divided by the share of the host's CPU that other processes took.
 const CPU_PER_SHARE: f64 = 0.7;
-/// How much lower every latency would be without the noise, as share, divided by the share of the host's CPU that other
-/// processes took. Other processes raise latencies because they evict caches and keep hyperthread siblings busy.
+/// Share by which every latency would be lower without the noise, divided by the share of the host's CPU that other
+/// processes took. Other processes evict caches and keep hyperthread siblings busy, so latencies rise.
 const LATENCY_PER_SHARE: f64 = 1.4;
 /// Maximum utilization that is assumed when the queue behind a stalled part of the rig is estimated.
 const UTILIZATION_MAX: f64 = 0.9;
@@ -24,11 +24,11 @@ pub fn noise_margin(taken: f64) -> f64 {
 pub(crate) struct NoiseEstimate {
     /// Share of the time in which a part of the rig was ready to run, but another process ran instead.
     pub(crate) stalled: f64,
-    /// Share of requests that were delayed: those that met a stalled part, and those queued behind them.
+    /// Share of delayed requests: requests that met a stalled part, and requests queued behind them.
     pub(crate) delayed: f64,
     /// Share by which CPU time per request may have changed in either direction.
     pub(crate) cpu: f64,
-    /// Share by which every latency would perhaps be lower without the noise.
+    /// Share by which latencies could be lower without the noise.
     pub(crate) latency: f64,
 }
 
@@ -99,8 +99,8 @@ impl NoiseEstimate {
     /// `waited` is the share of time in which parts of the rig waited for a CPU, if known. `busy` is the utilization of
     /// the busiest part.
     fn by(host: &HostShare, cores: f64, waited: Option<f64>, busy: f64) -> Self {
-        // Other processes stall at most one core for each core they use, and at most while parts wait in the run queue.
-        // Stolen time is added, because it is not in the run-queue delay: the guest's kernel counts the part as
+        // Other processes stall at most one core for each core they use, and only while parts wait in the run queue.
+        // Stolen time is added. It is not in the run-queue delay, because the guest's kernel counts the part as
         // running.
         let others = host.others * cores;
         let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
@@ -134,8 +134,8 @@ fn run_queue_s(shard: &ShardResult) -> Option<f64> {
     (!waited_s.is_empty()).then(|| waited_s.iter().sum())
 }
 
-/// Utilization of the busiest part: of its CPU limit, or of one core if the limit is below one core, because a quota
-/// does not slow down running threads. In a closed loop always [`UTILIZATION_MAX`].
+/// Utilization of the busiest part, relative to its CPU limit. A limit below one core counts as one core, because a
+/// quota does not slow down running threads. In a closed loop always [`UTILIZATION_MAX`].
 fn utilization(evidence: &Evidence<'_>) -> f64 {
     let parts = [evidence.data, evidence.origin, evidence.generator];
     let shares = parts.into_iter().flatten().map(|usage| match usage.cpu_share_of_limit {

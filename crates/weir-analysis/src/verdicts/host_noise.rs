@@ -5,9 +5,9 @@ use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reaso
 use crate::figures::quantity::counted;
 use crate::points::conclusions::join;
 
-/// Processes that use less CPU than this are not named, cores.
+/// Minimum CPU use of a process that is named, cores.
 const NAMED_CORES: f64 = 0.01;
-/// Maximum number of processes named in the sentence about all loads.
+/// Maximum number of processes that [`host_noise`] names.
 const NAMED: usize = 3;
 
 /// Names the busiest processes: `; busiest: rustc (pid 42) 0.93 of a core, cargo (pid 7) 0.10 of a core`. Empty if none

@@ -18,7 +18,8 @@ const IN_FLIGHT_SLACK: f64 = 3.0;
 /// Maximum mean latency, as share of the phase, for the check of in-flight requests. Above it, many requests begin
 /// before the phase or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
-/// Share of a request's CPU time that late sending may change: late requests share wake-ups, which cost up to half.
+/// Share of a request's CPU time that late sending may change: late requests share wake-ups, and a wake-up costs up to
+/// half of a request's CPU time.
 const LATE_COST: f64 = 0.5;
 /// Maximum share of unanswered requests for the check of in-flight requests: the mean latency does not include them.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
@@ -85,7 +86,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
 struct Context<'a> {
     bound_by: BoundBy,
     drift: Option<&'a Drift>,
-    /// Whether the reason `errors` stands for connections that could not be opened.
+    /// Whether the reason `errors` means that connections could not be opened.
     are_connections_missing: bool,
 }
 
@@ -156,7 +157,7 @@ impl Case<'_> {
         let share = usage.cpu_share_of_limit?;
         (share >= self.t.bound_share).then(|| {
             format!(
-                "the {name} used {} cores, {} of its CPU limit (saturated from {})",
+                "the {name} used {} cores, {} of its CPU limit (saturation starts at {})",
                 cores(usage.cpu_cores),
                 percent(share),
                 percent(self.t.bound_share)
@@ -187,8 +188,8 @@ impl Case<'_> {
         })
     }
 
-    /// Reports a generator that limited the load. Late sending under host noise counts as host noise: on this host for
-    /// all requests, on an agent's machine for the requests of that agent.
+    /// Reports a generator that limited the load. Requests that were sent late because of host noise do not count here.
+    /// Noise on this host excuses all late requests, noise on an agent's machine only the requests of that agent.
     fn generator_limit(&self) -> Option<String> {
         let by_share = self.at_limit(self.e.generator, "generator");
         by_share
@@ -605,7 +606,7 @@ impl Case<'_> {
         });
         apart.map(|(name, counted, allowed)| {
             format!(
-                "counters disagree: the generator sent {}, the {name} counted {} (allowed difference {}: failed or in-flight requests)",
+                "counters disagree: the generator sent {} requests, the {name} counted {} (allowed difference {}: failed or in-flight requests)",
                 count(counters.generator_sent),
                 count(counted.unwrap_or_default()),
                 count(allowed)
@@ -654,7 +655,7 @@ impl Case<'_> {
     }
 
     /// Checks Little's law: requests in flight = rate x mean latency. In an open loop, samples may or may not include
-    /// requests that wait for a connection, so values from rate x service time to rate x latency pass.
+    /// requests that wait for a connection. So all values between rate x service time and rate x latency pass.
     fn in_flight(&self) -> Option<String> {
         let result = &self.e.record.result;
         let sampled = self.e.record.generator.in_flight_mean?;
@@ -691,8 +692,7 @@ impl Case<'_> {
             Reason::GeneratorLimited | Reason::UpstreamLimited => Effect::LIMITED_BY_RIG,
             Reason::HostNoise => self.noise_effect(context.bound_by),
             Reason::Overloaded => Effect { latency: Ranks::AT_LEAST, is_tolerable: false, ..Effect::NONE },
-            // A throttled quota period delays its requests, and its queue delays those of the next period: twice the
-            // share.
+            // A throttled period delays its requests, and its queue those of the next period: twice the share.
             Reason::Throttled => {
                 Effect { latency: Ranks::delayed(2.0 * self.throttled_share()), ..Effect::NONE }
             }
@@ -720,7 +720,7 @@ impl Case<'_> {
         self.open() && self.carried_share() >= self.t.completed_share
     }
 
-    /// The effect of a generator that sends late: it bunches the arrivals of an open load.
+    /// The effect of a generator that sends late: the requests of an open load arrive in bursts.
     fn late_effect(&self) -> Effect {
         let Some(late) = self.late_share() else {
             return Effect { latency: Ranks::AT_MOST, memory: Factors::EXACT, ..Effect::UNKNOWN };
@@ -734,8 +734,8 @@ impl Case<'_> {
         }
     }
 
-    /// Share of requests that were sent late or not at all; `None` if unknown. Sending is in time up to a lateness of
-    /// the median latency or the fixed threshold, whichever is less: wake-ups on a quiet host are that late.
+    /// Share of requests that were sent late or not at all; `None` if unknown. A request is on time if its lateness is
+    /// at most the median latency, and at most the fixed threshold. Even on a quiet host, wake-ups are that late.
     fn late_share(&self) -> Option<f64> {
         let record = self.e.record;
         let lateness = record.lateness.as_ref()?.decode().ok().filter(|lateness| !lateness.is_empty())?;

@@ -5,8 +5,8 @@ use weir_results::Thresholds;
 use crate::figures::quantity::{number, percent};
 use crate::verdicts::evidence::Evidence;
 
-/// Reports missing connections if their share is above the limit. Requests meant for missing connections are sent late,
-/// or in a closed loop not at all, and no request count shows this.
+/// Reports missing connections if their share is above the limit. In an open loop, requests for missing connections are
+/// sent late; in a closed loop they are never sent. No request count shows this.
 ///
 /// For an overloaded gateway nothing is reported: it may refuse connections, and its overload is already reported.
 pub(crate) fn connections(

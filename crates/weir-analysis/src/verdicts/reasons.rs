@@ -17,7 +17,7 @@ pub enum Metric {
     Cpu,
 }
 
-/// Keys of the non-latency values in the bounds of a judgement.
+/// Keys of the values other than latencies in `Judgement::bounds`.
 pub(crate) mod value {
     pub(crate) const THROUGHPUT: &str = "throughput";
     /// CPU time of the data plane per request.

@@ -28,17 +28,18 @@ use crate::verdicts::effects::{Effect, Factors, Ranks};
 
 /// Minimum number of seconds in each third, so a phase under twelve seconds is not judged.
 ///
-/// Three seconds are too few: a linear drift also spreads the seconds within a third. Even without noise, such thirds
-/// differ by only 7.3 standard errors, but up to 8.6 are possible by chance ([`CONFIDENCE`], four degrees of freedom).
-/// Thirds of four seconds differ by 8.8, and 6.0 are possible by chance. Sections shorter than a second would depend on
-/// each other, because CPU quotas are granted by tenths of a second.
+/// Thirds of three seconds are too short for a linear drift, because the drift also makes the seconds within a third
+/// differ. Even without noise, such thirds differ by only 7.3 standard errors, but chance explains up to 8.6
+/// ([`CONFIDENCE`], four degrees of freedom). Thirds of four seconds differ by 8.8, and chance explains up to 6.0.
+/// Sections shorter than a second would depend on each other, because CPU quotas are granted by tenths of a second.
 const THIRD_MIN: usize = 4;
 
 /// Minimum length of a section, seconds. A shorter last second of a phase is left out.
 const WHOLE_S: f64 = 0.999;
 
 /// Confidence that a difference is not due to chance. It is high because a large run compares about a hundred pairs of
-/// thirds, and each false alarm costs a headline. If the seconds vary little, the allowed share decides instead.
+/// thirds, and each false alarm costs a headline. If the seconds vary little, the allowed drift (`drift_share`) decides
+/// instead.
 const CONFIDENCE: f64 = 0.999;
 
 /// The values that drifted during a phase; `None` for a value that did not.

@@ -1,4 +1,4 @@
-//! The second direct baseline, significance against its bias, and the cost of authentication.
+//! The second direct baseline, added latency compared with the bias of the rig, and the cost of authentication.
 
 use serde_json::Value;
 use weir_analysis::{AddedLatency, Claim, Sample, Side, Summary, summarize};
@@ -9,7 +9,8 @@ use crate::runs::{cell, plan, run, tail};
 const GATEWAYS: [&str; 2] = ["weir", "nginx"];
 
 /// Three repeats of each gateway, of the direct baseline and of its twin, with the axis `topology.tls` at `tls`. Each
-/// median is 100 µs plus the nanoseconds in `medians`; those of the twin are `twin`. For weir, `more` is added as well.
+/// median is 100 µs plus the nanoseconds in `medians`. The twin's nanoseconds are `twin`, and weir's median also gets
+/// `more`.
 fn block(tls: bool, more: u64, twin: [u64; 3]) -> Vec<Cell> {
     let mut cells = Vec::new();
     let medians = [
@@ -39,7 +40,7 @@ fn added(summary: &Summary) -> &AddedLatency {
 
 /// Two direct cells that differ significantly, by 2.1 µs.
 const APART: [u64; 3] = [2_000, 2_100, 2_200];
-/// Two direct cells whose difference has intervals that include zero.
+/// The intervals of the difference between these two direct cells include zero.
 const ALIKE: [u64; 3] = [1_000, 2_000, 3_000];
 
 #[test]
@@ -158,7 +159,7 @@ fn the_reason_of_an_invalid_difference_names_its_cell() {
     let point = &summary.points[0];
     let of = |name: &str| point.added_reasons(point.rows.iter().find(|row| row.gateway == name).unwrap());
     assert_eq!(of("weir"), [(Side::Direct, Reason::GeneratorLimited, 1)]);
-    // A cell of nginx is invalid itself, whatever direct cell it is compared with.
+    // The cell of nginx is invalid itself; the direct cell does not matter.
     assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
     assert_eq!(
         point.bias_reasons(),
@@ -168,7 +169,7 @@ fn the_reason_of_an_invalid_difference_names_its_cell() {
     assert_eq!(
         missing,
         format!(
-            "added latency has no headline because the direct baseline is invalid (generator-limited): {}",
+            "because the direct baseline is invalid (generator-limited), added latency has no headline at {}",
             point.words()
         )
     );

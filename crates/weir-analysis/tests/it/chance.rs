@@ -10,7 +10,7 @@ use crate::runs::run;
 
 /// The number of datasets for each property.
 const SETS: u64 = 1_000;
-/// Gateways at load points in a dataset, with four values each.
+/// Number of pairs of gateway and load point in a dataset. Each pair has four values.
 const CELLS: usize = 4;
 
 /// Variation of the rig's own CPU time per request, in addition to the speed of the host.
@@ -114,7 +114,7 @@ fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
 }
 
 /// A value that host noise may have raised. A raised value has bounds from an estimate of the noise, which errs in both
-/// directions. It is valid if its lower bound is at least 90 % of it.
+/// directions. It is valid if its lower bound is at least 90 % of the raised value.
 fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated {
     if sigma == 0.0 || draws.uniform() > NOISY_SHARE {
         return Repeated { repeat, sample: Sample::Value(value), ..Repeated::default() };
@@ -129,7 +129,7 @@ fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated
     Repeated { repeat, sample: Sample::Value(raised), reasons, range }
 }
 
-/// Draws [`SETS`] pairs and counts those in which `is_meant` is true for a value.
+/// Draws [`SETS`] pairs of datasets, and counts the pairs with a value for which `is_meant` is true.
 fn count(
     seed: u64,
     of: impl Fn(&mut Draws) -> Drawing,
@@ -178,8 +178,8 @@ fn at_most_one_percent_of_equal_pairs_is_called_different() {
     }
 }
 
-/// Like [`the_same_twice`], with as much host noise as a process that uses a tenth of a core caused in CPU time per
-/// request and latencies (`docs/decisions/0024-noise-by-effect.md`).
+/// Like [`the_same_twice`], but with host noise. Its effect on CPU time per request and latencies is as large as the
+/// measured effect of a process that uses a tenth of a core (`docs/decisions/0024-noise-by-effect.md`).
 fn the_same_twice_beside_noise(draws: &mut Draws) -> Drawing {
     let noise_sigma = draws.between(0.05, 0.6);
     Drawing { noise_sigma, ..the_same_twice(draws) }
@@ -275,7 +275,7 @@ fn three_percent_more_is_never_worse() {
 fn the_smallest_effect_is_detected_with_a_probability_of_80_percent() {
     let smallest = {
         let [a, b] = drawn(&mut Draws(5), &cpu_times(400, 0.03, 1.0)(&mut Draws(0)));
-        // The noise estimated from 400 repeats, applied to 8.
+        // The noise is estimated from 400 repeats, and applied to 8 repeats.
         let spread = |series: &Series| {
             let logs: Vec<f64> =
                 series.figures[0].1.repeats.iter().map(|of| of.value().unwrap().ln()).collect();

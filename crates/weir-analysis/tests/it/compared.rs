@@ -56,10 +56,10 @@ fn verdicts_follow_the_interval_and_the_number_of_repeats() {
         "because an interval needs two valid repeats of A and of B: A has 1, B has 6",
     );
     check(&[10.0; 6], &[12.0; 6], Verdict::Undecided, "the repeats are all equal");
-    // It is enough if one of the two datasets varies.
+    // A verdict is possible even if all repeats of one dataset are equal.
     check(&[10.0; 6], &times(1.5), Verdict::Worse, "");
     check(&six, &[15.0; 6], Verdict::Worse, "");
-    // Fewer than six repeats can give the verdict same.
+    // Fewer than six repeats can give the verdict `same`.
     check(&six[..5], &times(1.001), Verdict::Same, "");
 }
 
@@ -82,7 +82,7 @@ fn a_comparison_that_cannot_find_anything_worse_gives_the_reason() {
             .unwrap()
             .starts_with("no interval, because an interval needs two valid repeats of A and of B")
     );
-    // No block is valid on either side.
+    // No block is valid, neither in A nor in B.
     let mut cells = cells(1.5, 1.0);
     for cell in &mut cells {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
@@ -292,7 +292,7 @@ fn cells_that_failed_on_only_one_side_are_reported() {
     let side = |id: &str, cells: &[Cell]| dataset(id, |_| {}, cells);
     let comparison = compare(&side("a", &good), &side("b", &bad), &Question::default()).unwrap();
     let of = |load: &str| {
-        format!("weir, {load}, limits.data.cpus = 1.0: the cells of b failed, but not those of a")
+        format!("weir, {load}, limits.data.cpus = 1.0: the cells of b failed, but the cells of a did not")
     };
     assert_eq!(comparison.failed, [of("full"), of("tail")]);
     assert!(comparison.is_worse() && comparison.unmatched.len() == 2, "{:?}", comparison.unmatched);
@@ -314,12 +314,12 @@ fn a_difference_below_that_of_the_rig_is_undecided() {
     assert!(
         biased.conclusions().iter().any(|said| said.contains("the direct baselines differ in p50 latency"))
     );
-    // The difference of the rig can hide a difference of the gateway.
+    // A difference between the direct baselines can hide a difference of the gateway.
     let hidden = compared(1.0, 1.2);
     let p50 = figure(&hidden, "tail", "p50");
     assert_eq!(p50.verdict, Some(Verdict::Undecided));
     assert!(p50.why.contains("the direct baselines differ too much"), "{}", p50.why);
-    // A difference beyond that of the rig keeps its verdict.
+    // A gateway difference larger than the difference between the direct baselines keeps its verdict.
     assert_eq!(figure(&compared(2.0, 1.2), "tail", "p50").verdict, Some(Verdict::Worse));
 }
 
@@ -386,7 +386,7 @@ fn a_refused_comparison_gives_the_reason() {
     let (steps, alone) = (foreign("S", steps), foreign("F", alone));
     let apart = compare(&alone, &steps, &Question::default()).unwrap_err();
     let said = apart.to_string();
-    assert!(said.contains("loads: one without a name in A, step 1, step 2"), "{said}");
+    assert!(said.contains("loads: unnamed in A, step 1, step 2"), "{said}");
     assert!(said.ends_with("step 5 and 91 more in B"), "{said}");
     assert!(apart.remedy().contains("--load NAME"), "{}", apart.remedy());
     let step = Question { load: Some("step 2".into()), ..Question::default() };
@@ -414,7 +414,7 @@ fn a_refused_comparison_gives_the_reason() {
 
 #[test]
 fn two_gateways_of_one_run_are_compared_block_by_block() {
-    // Blocks differ twentyfold, equally for both gateways.
+    // Values differ between blocks by a factor of up to 20, equally for both gateways.
     let cells: Vec<Cell> = (0..6)
         .flat_map(|repeat| {
             let rate = [10_000, 200_000, 40_000, 20_000, 90_000, 50_000][repeat as usize];

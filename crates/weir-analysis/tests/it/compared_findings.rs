@@ -117,7 +117,7 @@ fn values_without_a_load_are_not_matched_as_a_load() {
     let error = compare(&a, &b, &of_load("tial")).unwrap_err();
     let CompareError::NoLoad { names, .. } = &error else { panic!("{error}") };
     assert_eq!(names, "tail");
-    // A file of another program is compared with the load, not with the starts.
+    // Results from a file of another program are compared with the load, not with the gateway starts.
     let file = foreign("F", vec![of_values("throughput", near(10.0))].into_iter().map(unnamed).collect());
     for question in [of_load("tail"), Question { force: true, ..Question::default() }] {
         let comparison = compare(&a, &file, &question).expect("one load");
@@ -187,7 +187,7 @@ fn a_search_of_only_one_side_is_listed() {
     let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
     assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
     assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
-    // A fault of only one side is not listed, because it belongs to a load that both sides have.
+    // A fault that only one side has is not listed, because the load itself is on both sides.
     let faulted = repeats(|repeat| {
         let mut cell = faulted("weir", repeat, &[]);
         measurements(&mut cell)[0].load = "tail".into();
@@ -204,7 +204,7 @@ fn cells_of_a_search_that_failed_on_only_one_side_fail_the_comparison() {
     let good = [of("weir"), of("nginx")].concat();
     let bad = [of("weir"), repeats(|repeat| crate::runs::failed("nginx", repeat))].concat();
     let comparison = compared(&good, &bad);
-    assert_eq!(comparison.failed, ["nginx, capacity: the cells of b failed, but not those of a"]);
+    assert_eq!(comparison.failed, ["nginx, capacity: the cells of b failed, but the cells of a did not"]);
     assert!(comparison.is_worse() && !compared(&bad, &good).is_worse());
 }
 
@@ -289,7 +289,7 @@ fn values_of_zero_or_below_have_no_ratio() {
             assert_eq!(of.why, "a repeat has a value of zero or less, so there is no ratio");
         }
     }
-    // A time below the resolution is raised to it.
+    // A time below the resolution counts as the resolution.
     let of = pair(
         of_values("recovery.time", [0.0; 6]),
         of_values("recovery.time", near(6.0)),
@@ -314,7 +314,7 @@ fn a_difference_below_one_step_of_the_measurement_is_not_claimed() {
     check(3.0, 3.9, Verdict::Undecided);
     check(3.0, 4.5, Verdict::Undecided);
     check(3.0, 5.2, Verdict::Worse);
-    // For times of about a minute, one step of the measurement is within the margin.
+    // For times of about a minute, the resolution of one second is within the margin.
     check(60.0, 60.9, Verdict::Same);
     check(3.0, 3.1, Verdict::Undecided);
 }
@@ -352,12 +352,12 @@ fn repeats_beyond_the_measured_range_rank_last() {
     check(
         [Some(2.0), Some(2.0), None, None, None, None],
         Verdict::Undecided,
-        "not recovered in 4 of 6 repeats of B and 0 of 6 of A, which may be chance",
+        "not recovered in 4 of 6 repeats of B and in 0 of 6 repeats of A, which may be chance",
     );
     check(
         [Some(2.5), late, late, late, late, None],
         Verdict::Undecided,
-        "not recovered in 1 of 6 repeats of B and 0 of 6 of A, which may be chance",
+        "not recovered in 1 of 6 repeats of B and in 0 of 6 repeats of A, which may be chance",
     );
 }
 

@@ -1,4 +1,5 @@
-//! The positive control in synthetic runs: whether it is detected, and that it is not a gateway of the run.
+//! The positive control (one gateway measured again, with known changes) in synthetic runs: whether the changes are
+//! detected, and that the control is not a gateway of the run.
 
 use weir_analysis::compare::Dataset;
 use weir_analysis::findings::{Finding, Value};
@@ -10,8 +11,8 @@ use crate::runs::{cell, failed, full, plan, run, tail};
 const P50_NS: u64 = 1_000_000;
 const DELAY_NS: u64 = 100_000;
 
-/// A repeat in which CPU time per request and p50 vary by `jitter`, a share. The control uses 10 % more CPU time, and
-/// its p50 is [`DELAY_NS`] higher.
+/// One repeat. Throughput, CPU time per request and p50 are higher by the share `jitter` in even repeats, and lower in
+/// odd ones. The control uses 10 % more CPU time, and its p50 is [`DELAY_NS`] higher.
 fn repeat(gateway: &str, number: u32, jitter: f64) -> Cell {
     let is_control = gateway == CONTROL;
     let sign = if number.is_multiple_of(2) { 1.0 } else { -1.0 };

@@ -17,14 +17,14 @@ use crate::sizing::demand;
 const RATE_PER_S: f64 = 20_000.0;
 const P50_NS: f64 = 400_000.0;
 
-/// A size of a control plane: its throughput and inverse p50 relative to the largest size, and the noise of its
-/// repeats.
+/// A control plane with a limit of `cpus` cores. Relative to the largest size, its throughput is `ratio` and its p50 is
+/// 1 / `ratio`. Its repeats vary by `noise`.
 #[derive(Clone, Copy)]
 struct Size {
     cpus: f64,
     ratio: f64,
     noise: f64,
-    /// Offset of the noise among repeats. It differs between sizes, so that their ratios vary.
+    /// Moves the noise to other repeats. Each size has another shift, so that the ratios of sizes vary between repeats.
     shift: u32,
 }
 
@@ -131,8 +131,8 @@ fn sizes_within_the_margin_of_the_largest_do_not_matter() {
         finding.sentences,
         [
             "The size of the control plane does not matter for contour: with 0.1 cores and 0.5 cores, throughput at \
-        users-8 is the same within 10 % as with 1 core; p50 latency at tail within 10 %; CPU time per request at \
-        users-8 and tail within 5 %."
+        users-8 is the same within 10 % as with 1 core; p50 latency at tail is the same within 10 %; CPU time per request at \
+        users-8 and tail is the same within 5 %."
         ]
     );
     let table = table(&finding, "throughput");
@@ -176,14 +176,17 @@ fn a_size_that_reduces_throughput_matters() {
     let said = &finding.sentences[0];
     let begins = "The size of the control plane matters for contour: with 0.1 cores, throughput at users-8 is 0.698 (0.681";
     assert!(said.starts_with(begins), "{said}");
-    assert!(said.contains(" times that with 1 core; with 0.1 cores, p50 latency at tail is 1.4"), "{said}");
+    assert!(
+        said.contains(" times the value with 1 core; with 0.1 cores, p50 latency at tail is 1.4"),
+        "{said}"
+    );
     assert!(
         said.contains(
             ". Otherwise, with 0.5 cores, throughput at users-8 is the same within 10 % as with 1 core; "
         ),
         "{said}"
     );
-    // A smaller size that is faster also matters.
+    // If a smaller size is faster, the size matters too.
     let inverse = self::finding(&cells(&[size(0.1, 1.4), size(1.0, 1.0)], 8));
     assert_eq!(texts(table(&inverse, "throughput"), "verdict"), ["matters", ""]);
 }
@@ -214,7 +217,7 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
         assert_eq!(table.rows.len(), 2);
         (texts(table, "verdict")[0].to_owned(), finding.sentences[0].clone())
     };
-    // Three repeats decide, so two are undecided only because they are too few.
+    // Three repeats are enough for a verdict here. So two repeats are undecided only because they are too few.
     assert_eq!(verdicts(&cells(&sizes, 3)).0, "same within 10 %");
     let (verdict, said) = verdicts(&cells(&sizes, 2));
     assert_eq!(verdict, "undecided");
@@ -250,7 +253,7 @@ fn a_noisy_size_is_undecided_with_a_forecast_of_repeats() {
     let repeats = repeats.expect("a forecast");
     assert!((20.0..100.0).contains(&repeats), "{repeats}");
     assert!(detectable > 0.3, "{detectable}");
-    // The forecast is right: this number of repeats decides, a third of it does not.
+    // The forecast is right: the predicted number of repeats gives a verdict, and a third of this number does not.
     assert_eq!(check(repeats as u32 / 3).0, "undecided");
     assert_eq!(check(repeats as u32).0, "same within 10 %");
 }
@@ -272,7 +275,7 @@ fn a_conclusion_on_throughput_does_not_need_cpu_time() {
     );
 }
 
-/// The lower and the upper bound of a value.
+/// Returns the lower and the upper bound for a value.
 type Sides = fn(f64) -> [Option<f64>; 2];
 
 /// Replaces the bounds of p50 of the open load in all repeats of a size.
@@ -298,7 +301,7 @@ fn bounds_decide_on_their_strong_side_only() {
     };
     let at_least: Sides = |value| [Some(value), None];
     let at_most: Sides = |value| [None, Some(value)];
-    // With a ratio of 0.5, the measured p50 is twice that of the largest size.
+    // With a ratio of 0.5, the measured p50 is twice as high as with the largest size.
     let Value::Text { text } = check(0.5, at_least, "matters") else { panic!("a bound in words") };
     assert!(text.starts_with("≥ 1.9"), "{text}");
     check(0.5, at_most, "undecided");
@@ -322,9 +325,9 @@ fn requests_without_a_response_matter_beyond_chance() {
         assert_eq!(texts(table(&finding, "p50"), "verdict")[0], verdict, "{lost} of 6");
         assert!(finding.sentences[0].contains(words), "{}", finding.sentences[0]);
     };
-    let words = "p50 latency at tail is > timeout in 5 of 6 repeats (those with 1 core: 0 of 6)";
+    let words = "p50 latency at tail is > timeout in 5 of 6 repeats (with 1 core: 0 of 6)";
     check(5, "matters", words);
-    let words = "tail with 0.1 cores (> timeout in 1 of 6 repeats (those with the largest size: 0 of 6))";
+    let words = "tail with 0.1 cores (> timeout in 1 of 6 repeats (with the largest size: 0 of 6))";
     check(1, "undecided", words);
 }
 
@@ -429,7 +432,7 @@ fn a_size_whose_cells_failed_is_named() {
         cell.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.01))]);
         cell
     }));
-    // One failed repeat of a size that has measured repeats gets no sentence: the rows show that it is missing.
+    // If only one repeat of a size failed, no sentence reports it: the rows show the missing repeat.
     let mut once = failed("contour", 6);
     once.key.axes = BTreeMap::from([("limits.control.cpus".to_owned(), json!(0.1))]);
     cells.push(once);

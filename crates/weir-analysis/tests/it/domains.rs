@@ -131,7 +131,8 @@ fn bytes_come_from_the_interfaces_if_all_gateways_have_one() {
     assert!(all.loads.iter().all(|load| load.of_interfaces));
     near(&all.loads[1].rows[2].received_bytes_per_s, 500_000.0);
     near(&all.loads[1].rows[2].sent_bytes_per_s, 700_000.0);
-    // A column does not mix two kinds of values: if one gateway lacks counters, bytes of clients are used for all.
+    // A column does not mix two kinds of values: if one gateway lacks interface counters, the bytes of clients are used
+    // for all gateways.
     let some = domains(|cell| {
         if cell.key.gateway == "weir" {
             crossed(cell)

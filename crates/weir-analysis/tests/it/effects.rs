@@ -160,7 +160,8 @@ fn a_saturated_upstream_bounds_values_that_depend_on_it() {
 
 #[test]
 fn host_noise_moves_values_by_its_possible_effect() {
-    // Other processes used 0.2 cores, so a part that waited for 5 s of 10 was stalled by them for a fifth of the time.
+    // A part waited for 5 s of 10 s, but other processes used only 0.2 cores. So they stalled the part for a fifth of
+    // the time.
     let noisy = |waited_s: f64| {
         move |load: &mut Load| {
             load.host = HostShare { steal: 0.0, others: 0.1, idle: 0.3 };
@@ -174,8 +175,8 @@ fn host_noise_moves_values_by_its_possible_effect() {
     let quantile = Sides(Some(0.6 * 0.86), Some(1.07));
     let cpu = Sides(Some(0.93), Some(1.07));
     check(Open, Reason::HostNoise, noisy(5.0), [Valid, quantile, quantile, cpu, Valid]);
-    // Parts waited for 5 % of the time, so they were stalled at most as long: a tenth of the requests may have been
-    // delayed, which is within the tolerance.
+    // The three parts together waited for 5 % of the time, so they were stalled for at most 5 %. A tenth of the
+    // requests may have been delayed, which is within the tolerance.
     check(Open, Reason::HostNoise, noisy(5.0 / 30.0), [Valid, Valid, Valid, cpu, Valid]);
     let quantile = Sides(None, Some(1.07));
     let throughput = Sides(Some(1.0 / 1.07), Some(1.0 / 0.93 / 0.8));
@@ -184,7 +185,8 @@ fn host_noise_moves_values_by_its_possible_effect() {
         noisy(5.0)(load);
         load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
     };
-    // If the gateway is saturated, throughput changes with CPU time per request, within the tolerance.
+    // If the gateway is saturated, noise changes throughput by the same share as CPU time per request. This is within
+    // the tolerance of throughput.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
 }
 
@@ -252,7 +254,7 @@ fn agents_that_need_more_cores_than_their_machine_has_limit_the_load() {
         load.record.shards = vec![shard; 18];
     };
     check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
-    // The agents do not limit an open load that was carried, nor a closed load that saturates the gateway.
+    // The agents limit neither an open load that was served in full, nor a closed load that saturates the gateway.
     check(Open, Reason::GeneratorLimited, crowded, [Valid; 5]);
     let full = |load: &mut Load| {
         crowded(load);
@@ -340,7 +342,8 @@ fn missing_connections_reduce_the_load() {
     }
 }
 
-/// Sets the seconds of the phase: three thirds of four seconds, each with its responses and latency.
+/// Sets the seconds of the phase: four seconds in each third. All seconds of a third have the same number of responses
+/// and the same latency.
 fn thirds(load: &mut Load, thirds: [(u64, u64); 3]) {
     load.record.seconds = (0..12)
         .map(|second| {
@@ -394,7 +397,7 @@ fn shards_that_start_apart_move_throughput_and_cpu_by_the_share_of_the_phase() {
     for model in [Closed, Open] {
         let duration_ns = Load::new(model).record.result.duration_s * 1e9;
         check(model, Reason::ClockUncertain, started(9_000_000), [Valid; 5]);
-        // 4 % of the phase is within the tolerance of throughput and CPU time.
+        // If shards start 4 % of the phase apart, the effect is within the tolerance of throughput and CPU time.
         check(model, Reason::ClockUncertain, started((duration_ns * 0.04) as i64), [Valid; 5]);
         let sides = Sides(Some(0.5), Some(1.5));
         let half = started((duration_ns * 0.5) as i64);

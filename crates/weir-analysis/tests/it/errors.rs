@@ -117,8 +117,8 @@ fn requests_without_a_response_are_undecided_under_host_noise() {
     assert_eq!(results(&summary), [("errors", Met::Unknown)]);
     assert_eq!(
         summary.points[0].rows[0].objective[0].words,
-        "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: requests without a response may not be the \
-         gateway's fault: host-noise in 3 of 3 repeats"
+        "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: requests without a response may have a cause \
+         outside the gateway: host-noise in 3 of 3 repeats"
     );
     assert_eq!(summary.outcome, Outcome::Undecided);
     // Without noise, the gateway is responsible.
@@ -153,7 +153,8 @@ fn errors_miss_an_objective_that_has_only_latency() {
     let summary = repeats(DISTURBED, latency(), a_fifth_of_503);
     assert_eq!(results(&summary), [("p99", Met::Unknown), ("errors", Met::Missed)]);
     assert_eq!(summary.outcome, Outcome::Missed);
-    // Without errors the default bound is not shown. Without an objective nothing can be missed.
+    // If there are no errors, the default limit on errors is not shown. If there is no objective, nothing can be
+    // missed.
     assert_eq!(results(&repeats(DISTURBED, latency(), |_| {})), [("p99", Met::Unknown)]);
     let summary = repeats(DISTURBED, None, a_fifth_of_503);
     assert_eq!((results(&summary), summary.outcome), (vec![], Outcome::Undecided));

@@ -1,4 +1,5 @@
-//! Findings from several load points: users at a limit, throughput per limit, and the share of the direct baseline.
+//! Findings from several load points: users at a limit, throughput per limit, and throughput relative to the direct
+//! baseline.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use weir_results::{Cell, CellOutcome, DIRECT, HostShare, Usage};
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run};
 
-/// A closed load: connections, responses per second, and the gateway's share of its CPU limit.
+/// A closed load: connections, responses per second, and the share of its CPU limit that the gateway uses.
 type Users = (u32, f64, f64);
 
 /// A gateway at a CPU limit. Rates differ by 1 % between repeats.
@@ -19,7 +20,7 @@ struct Bench {
     gateway: &'static str,
     cpus: Option<f64>,
     users: Vec<Users>,
-    /// Number of connections and repeat of each load with host noise.
+    /// The loads with host noise, by number of connections and repeat.
     disturbed: Vec<(u32, u32)>,
     repeats: u32,
 }
@@ -201,12 +202,12 @@ fn cores_are_compared_if_both_ends_are_saturated() {
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.99)]),
         "weir handles 10,000/s [9,754 .. 10,251] per core with 0.5 cores, and 8,000/s [7,803 .. 8,201] with 1 core, \
-         80.0 % [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost."
+         a ratio of 80.0 % [80.0 .. 80.0]: 20.0 % [20.0 .. 20.0] of each core's throughput is lost."
     );
     assert_eq!(
         said(&[at(1.0, 5_000.0, 0.99), at(3.0, 12_000.0, 0.99)]),
         "weir handles 5,000/s [4,877 .. 5,126] per core with 1 core, and 4,000/s [3,902 .. 4,100] with 3 cores, \
-         80.0 % [80.0 .. 80.0] of that: 20.0 % [20.0 .. 20.0] of each core's throughput is lost \
+         a ratio of 80.0 % [80.0 .. 80.0]: 20.0 % [20.0 .. 20.0] of each core's throughput is lost \
          (10.0 % [10.0 .. 10.0] per added core)."
     );
     assert!(
@@ -241,7 +242,7 @@ fn cores_are_compared_if_both_ends_are_saturated() {
 
 #[test]
 fn repeats_that_scatter_show_no_loss() {
-    // Repeats rise at one limit and fall at the other, so that their ratios vary around 0.98.
+    // Throughput rises from repeat to repeat at one limit and falls at the other, so that the ratios vary around 0.98.
     let mut cells = bench("weir", 0.5, &[(8, 5_000.0, 0.99)]).cells();
     let mut others = bench("weir", 1.0, &[(8, 9_800.0, 0.99)]).cells();
     for (cell, repeat) in others.iter_mut().zip([2, 1, 0]) {
@@ -271,13 +272,15 @@ fn shares_of_direct_are_printed_as_a_range() {
     benches.push(bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)]));
     assert_eq!(
         experiment(&benches).direct_conclusions,
-        ["Share of direct, over all numbers of connections and limits: weir 25.0 % to 30.0 %."]
+        ["Share of the direct throughput, over all connection counts and limits: weir 25.0 % to 30.0 %."]
     );
     let summary = limited_direct(&benches);
     assert_eq!(
         summary.experiments[0].direct_conclusions,
-        ["Share of direct, over all numbers of connections and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
-            limited the direct load, so the share is an upper bound)."]
+        [
+            "Share of the direct throughput, over all connection counts and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
+            limited the direct load, so the share is an upper bound)."
+        ]
     );
 }
 

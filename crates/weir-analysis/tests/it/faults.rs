@@ -1,4 +1,5 @@
-//! Faults of the upstream and of services in synthetic runs: errors between faults, and their duration.
+//! Faults of the upstream and of services in synthetic runs: errors before and after each fault, and how long the
+//! errors last.
 
 use weir_analysis::findings::{FaultStage, Faults};
 use weir_analysis::summarize;
@@ -11,7 +12,7 @@ use weir_results::{
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run, tail};
 
-/// The second of the drain, in which no requests are sent.
+/// The last second of the record: the drain, in which no requests are sent.
 const DRAIN: u32 = 12;
 
 /// A load of twelve seconds at 100/s, of which two are warm-up, then one second of drain. Each entry of `wrong` is a
@@ -41,7 +42,7 @@ fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     of
 }
 
-/// A cell whose second server is killed at 4.5 s of the record's clock and returns at 8.2 s.
+/// A cell in which the second upstream server is killed at 4.5 s and returns at 8.2 s, on the clock of the record.
 pub(crate) fn faulted(gateway: &str, repeat: u32, wrong: &[(u32, u64, u64)]) -> Cell {
     let mut record = seconds(wrong);
     let (unexpected, lost) = wrong.iter().fold((0, 0), |(a, b), (_, more, most)| (a + more, b + most));
@@ -89,7 +90,7 @@ fn errors_are_counted_from_each_fault_to_the_next() {
         (killed.words().as_str(), returned.words().as_str()),
         ("replica 2 killed", "replica 2 returned")
     );
-    // A stage begins with the second of its fault.
+    // A stage starts at the beginning of the second in which its fault occurs.
     assert_eq!(counts(before), (600, 0, 0, Some(0.0)));
     assert_eq!(counts(killed), (1_200, 11, 45, Some(1.5)));
     assert_eq!(counts(returned), (1_200, 2, 0, Some(0.8)));
@@ -101,7 +102,7 @@ fn errors_are_counted_from_each_fault_to_the_next() {
         found.conclusions,
         [
             "weir: 58 of 3,000 requests of load `steady` failed. Before the first fault: 0 of 600; replica 2 killed: \
-            56 of 1,200, the last after 1.5 s; replica 2 returned: 2 of 1,200, the last after 0.8 s."
+            56 of 1,200, last error after 1.5 s; replica 2 returned: 2 of 1,200, last error after 0.8 s."
         ]
     );
     // Errors that faults cause do not count as problems of the run.
@@ -136,7 +137,7 @@ fn a_run_without_faults_has_no_finding() {
     assert_eq!(faults(&[cell("weir", 0, vec![tail(1_000_000)])]).0, None);
 }
 
-/// Adds host noise to the cell. The noise delayed the share `delayed` of the requests.
+/// Adds host noise to the cell. The noise delays a share of the requests: `delayed`.
 pub(crate) fn under_noise(mut cell: Cell, delayed: f64) -> Cell {
     let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
     let bounds = ["p50", "p99"].map(|name| {
@@ -164,8 +165,8 @@ fn all_delayed_requests_can_lie_in_one_stage() {
     };
     let (found, _) = faults(&[noisy(0), noisy(1), noisy(2)]);
     let killed = &found.expect("there were faults").courses[0].stages[1];
-    // 2 % of all requests may be 5 % of the requests of this stage. So p99 may have been p94, and p50 may have been
-    // p47.5.
+    // 2 % of all requests were delayed. If all of them were in this stage, they are 5 % of its requests. Without the
+    // delay, p99 may then be as low as the measured p94, and p50 as low as the measured p47.5.
     assert_eq!((killed.p50_ns.valid, killed.error_share.valid), (3, 3));
     let [low, high] = [killed.p99_ns.bounds.low, killed.p99_ns.bounds.high].map(Option::unwrap);
     assert!((0.99e6..1.01e6).contains(&low) && (4.99e6..5.01e6).contains(&high), "{low} {high}");

@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// Changes some scalars at random to nulls, zeros, huge and negative numbers.
+/// Randomly replaces some scalars with null, zero, and huge or negative numbers.
 fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(|field| change(field, random)),

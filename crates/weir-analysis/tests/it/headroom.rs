@@ -35,8 +35,8 @@ fn measurements(cell: &mut Cell) -> &mut Vec<Measurement> {
     }
 }
 
-/// A cell at every rate: p50 is 0.2 ms + 3 s / (limit - rate), p99 is 2.5 times p50. A request takes `cpu_us` of CPU
-/// time.
+/// A cell with one open load per rate. A request takes `cpu_us` of CPU time. p50 rises with the rate: 0.2 ms + 3 s /
+/// ([`LIMIT_PER_S`] - rate). p99 is 2.5 times p50.
 fn climbing(gateway: &str, repeat: u32, paths: u64, cpu_us: f64) -> Cell {
     let noise = 1.0 + 0.01 * (f64::from(repeat) - 1.0);
     let load = |(rate_per_s, name): &(u64, &'static str)| {
@@ -114,7 +114,7 @@ fn rates_beyond_the_limit_are_no_problem_and_enter_no_fit() {
     assert_eq!(curve.fitted("p99").unwrap().fit().unwrap().points, 9);
     assert!(summary.problems().is_empty(), "{:?}", summary.problems());
 
-    // Host noise is a problem at any rate.
+    // Host noise is reported as a problem, whether the request rate is high or low.
     for cell in &mut cells {
         let mut disturbed = record(Open, 500, 400_000);
         disturbed.result.rate_per_s = 500.0;
@@ -166,7 +166,7 @@ fn routes_without_a_cost_have_no_measurable_cost() {
     );
 }
 
-/// Ten seconds at 100/s. Requests take 1 ms, from 4 s to 6 s they take 5 ms, and three fail.
+/// Ten sustained seconds at 100/s. Requests take 1 ms, but 5 ms from 4 s to 6 s, where three of them fail.
 fn changed(gateway: &str, repeat: u32) -> Cell {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..12)
@@ -196,8 +196,8 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
         routes: 2,
         seen_after_ns: 100_000_000 + 20_000_000 * u64::from(repeat),
     };
-    // One change in the warm-up, which is no longer near when the phase starts at 2 s, and one at 4.5 s, which is near
-    // until about 5.6 s.
+    // The first change is in the warm-up; the seconds that count as near it end before the phase starts at 2 s. The
+    // seconds near the change at 4.5 s end at about 5.6 s.
     measurements(&mut cell)[0].route_changes = vec![change(0.5, false, 1), change(4.5, true, -1)];
     cell
 }

@@ -1,4 +1,4 @@
-//! One change per case to a valid load, at and next to each threshold.
+//! Each case makes one change to a valid load: a value at a threshold or next to it.
 
 use weir_analysis::{Evidence, judge};
 use weir_results::{
@@ -112,7 +112,8 @@ fn a_delay_of_the_upstream_limits_a_closed_loop() {
     assert_eq!(judgement.verdicts.throughput, [Reason::UpstreamLimited]);
     assert_eq!(with_delay(ArrivalModel::Closed, 0.49).judge().bound_by, BoundBy::Concurrency);
 
-    // An open load that was carried is limited by its rate. A saturated gateway limits a load itself.
+    // The rate limits an open load that was served in full, whatever the delay. A saturated gateway is the bottleneck,
+    // whatever the delay.
     assert_eq!(with_delay(ArrivalModel::Open, 0.9).judge().bound_by, BoundBy::Rate);
     let mut short = with_delay(ArrivalModel::Open, 0.9);
     short.books(|books| {
@@ -139,7 +140,7 @@ fn the_gateway_is_the_limit_from_95_percent_of_its_cpu_limit() {
     assert_eq!(
         judgement.evidence,
         [
-            "limited by the gateway: the gateway used 0.950 cores, 95.0 % of its CPU limit (saturated from 95.0 %)"
+            "limited by the gateway: the gateway used 0.950 cores, 95.0 % of its CPU limit (saturation starts at 95.0 %)"
         ]
     );
     check(Open, at(0.95), BoundBy::Gateway, VALID);
@@ -286,7 +287,7 @@ fn overload_invalidates_only_latency() {
         }
     };
     check(Open, done(9_899, 0.97), BoundBy::Gateway, latency(&[Reason::Overloaded]));
-    // Exactly 99 % completed is not an overload, so timed-out requests are ordinary errors.
+    // With exactly 99 % completed requests, the gateway is not overloaded, so timeouts are ordinary errors.
     check(Open, done(9_900, 0.97), BoundBy::Gateway, all(&[Reason::Errors]));
     // No part is saturated, but all connections are busy, so the latency still measures a queue.
     let errors: &[Reason] = &[Reason::Errors];
@@ -419,7 +420,7 @@ fn counters_may_differ_by_uncertain_and_in_flight_requests() {
     let judgement = check(Open, counted(9_996, 9_997, 3), BoundBy::Rate, implausible);
     assert_eq!(
         judgement.evidence[0],
-        "counters disagree: the generator sent 10,000, the gateway counted 9,996 (allowed difference 3: failed or in-flight requests)"
+        "counters disagree: the generator sent 10,000 requests, the gateway counted 9,996 (allowed difference 3: failed or in-flight requests)"
     );
     let answered_by_the_gateway = |load: &mut Load| {
         load.books(|books| books.unexpected = 5);
@@ -443,7 +444,8 @@ fn a_latency_below_the_loopback_floor_is_implausible() {
 
 #[test]
 fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
-    // 20,000/s x 2.2 ms is 44 in flight. At most 44 x 1.5 + 3 = 69 and at least 44 / 1.5 - 3 = 26.3 are tolerated.
+    // 20,000/s x 2.2 ms is 44 requests in flight. The lowest tolerated number is 44 / 1.5 - 3 = 26.3, the highest is 44
+    // x 1.5 + 3 = 69.
     let sampled = |in_flight: f64, service_ns: f64| {
         move |load: &mut Load| {
             load.record = record(Open, 20_000, 2_000_000);
@@ -458,7 +460,7 @@ fn requests_in_flight_are_rate_times_mean_latency_within_the_sampling() {
     check(Open, sampled(69.1, 2_200_000.0), BoundBy::Rate, implausible);
     check(Open, sampled(26.4, 2_200_000.0), BoundBy::Rate, VALID);
     check(Open, sampled(26.2, 2_200_000.0), BoundBy::Rate, implausible);
-    // Half of the latency is spent waiting for a connection: 22 in flight on the wire.
+    // Requests spend half of their latency waiting for a connection, so only 22 are in flight on connections.
     check(Open, sampled(22.0, 1_100_000.0), BoundBy::Rate, VALID);
     check(Open, sampled(11.6, 1_100_000.0), BoundBy::Rate, implausible);
     // In a phase of 20 ms, too many requests begin before it or end after it, so the check is skipped.

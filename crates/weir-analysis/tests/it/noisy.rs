@@ -6,7 +6,7 @@ use weir_results::{DIRECT, Reason};
 use crate::runs::{plan, run};
 use crate::summarized::undisturbed;
 
-/// A valid run whose intervals extend 2.5 % from the mean for throughput and CPU per request, at most 1.3 % for
+/// A valid run. Its intervals reach 2.5 % from the mean for throughput and CPU per request, and at most 1.3 % for
 /// latency.
 fn summary(interval_share: Option<f64>) -> Summary {
     let cells = undisturbed();

@@ -1,4 +1,4 @@
-//! Synthetic load records: valid ones, of which each test changes one field.
+//! Valid synthetic load records. Each test changes one field.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub(crate) fn usage(share_of_limit: f64) -> Usage {
     }
 }
 
-/// All counters equal the number of sent requests.
+/// Request counters that all equal the number of sent requests.
 pub(crate) fn agreeing(record: &LoadRecord) -> Counters {
     Counters {
         generator_sent: record.whole.sent,

@@ -13,7 +13,7 @@ fn found(cells: &[Cell]) -> Finding {
     summary.findings.into_iter().find(|finding| finding.key == "recovery").expect("there were faults")
 }
 
-/// The recovery times of a gateway's only fault by repeat, in seconds; `None` without recovery.
+/// How long a gateway took to recover from its only fault, in seconds: one value per repeat, `None` without recovery.
 fn times(finding: &Finding, gateway: &str) -> Vec<Option<f64>> {
     let row = finding.tables[0].rows.iter().find(|row| row.gateway == gateway).expect("it had the fault");
     let Value::Figure { figure } = &row.values[2] else { panic!("{row:?}") };
@@ -85,8 +85,8 @@ fn a_second_that_is_slower_by_microseconds_is_normal() {
     assert_eq!(times(&found(&[cell]), "weir"), [Some(1.5)], "six times as slow, by 0.25 ms");
 }
 
-/// Compares weir with nginx in six repeats. Each function returns the last second with errors after the kill at 4.5 s,
-/// by repeat.
+/// Compares weir with nginx in six repeats. The functions `weir` and `nginx` return the last second with errors for the
+/// number of a repeat. The server is killed at 4.5 s.
 fn compared(weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
     compared_in(6, weir, nginx)
 }

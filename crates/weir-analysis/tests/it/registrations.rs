@@ -1,4 +1,4 @@
-//! Registrations of all routes during a load: seconds with registrations compared with the others.
+//! Registrations of all routes during a load. Seconds with registrations are compared with the other seconds.
 
 use weir_analysis::findings::{Finding, Value};
 use weir_analysis::summarize;
@@ -58,7 +58,7 @@ fn found(cells: &[Cell]) -> Option<Finding> {
 
 #[test]
 fn seconds_of_registrations_are_compared_with_the_others() {
-    // From 2.0 to 3.5 s, and from 6.0 to 7.5 s.
+    // Including one second after their end, the registrations cover 2.0 to 3.5 s and 6.0 to 7.5 s.
     let cells: Vec<Cell> =
         (0..3).map(|repeat| registered("weir", repeat, &[2.0, 6.0], &[2, 3, 6, 7])).collect();
     let finding = found(&cells).expect("routes were registered");
@@ -69,7 +69,7 @@ fn seconds_of_registrations_are_compared_with_the_others() {
     };
     assert_eq!((mean(1), mean(2), mean(3)), (6.0, 1_000.0, 5e8));
     assert_eq!((mean(4), mean(5), mean(6)), (0.4, 0.2, 2.0), "cores during, the rest, and their ratio");
-    // Two registrations in four seconds with 0.2 cores more.
+    // Four seconds with 0.2 cores more are 0.8 CPU seconds, for two registrations.
     assert_eq!(mean(7), 0.4, "CPU time of each");
     assert_eq!(mean(8), 1.0, "throughput is the same");
     assert!((mean(11) - 4.0).abs() < 0.02, "p99: {}", mean(11));

@@ -39,7 +39,7 @@ pub(crate) fn key(gateway: &str, repeat: u32) -> CellKey {
     CellKey { index: repeat, gateway: gateway.into(), axes: BTreeMap::new(), repeat }
 }
 
-/// What a measurement is made of: the record of a load, the gateway's resource use, and the host's.
+/// The data of one measurement: the record of a load, the resource use of the gateway, and the CPU time of the host.
 pub(crate) struct Load {
     pub(crate) name: &'static str,
     pub(crate) record: LoadRecord,
@@ -141,7 +141,8 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
     }
 }
 
-/// Makes all values of the judgement invalid for `reason`, without bounds, as versions before 0.2 stored it.
+/// Makes all values of the judgement invalid for `reason`, without bounds. Versions before 0.2 stored judgements in
+/// this form.
 pub(crate) fn excluded_as_before_0_2(judgement: &mut Judgement, reason: Reason) {
     judgement.bounds = None;
     let Verdicts { throughput, latency, cpu } = &mut judgement.verdicts;

@@ -1,4 +1,4 @@
-//! The number of instances: an example with Gorouter, and every kind of refusal.
+//! How many instances a demand needs: an example with Gorouter, and each reason for which weir gives no number.
 
 use std::collections::BTreeMap;
 
@@ -81,7 +81,7 @@ fn sized(cells: &[Cell], demand: Demand) -> Sized {
     }
 }
 
-/// Returns the kind of a refusal, and its message with the remedy.
+/// Returns why weir gives no number of instances: the reason, and its message with the remedy.
 #[track_caller]
 fn refused(cells: &[Cell], demand: Demand) -> (RefusedFor, String) {
     match offer(cells, demand).outcome {
@@ -121,8 +121,8 @@ fn the_interval_of_the_rate_is_carried_through() {
         measurements(cell)[1].record.result.rate_per_s = carried_per_s;
     }
     let answer = sized(&cells, demand(10_000.0));
-    // The standard deviation of the logarithms is 0.0200 and t(2) is 4.3027, so the ends are a factor of exp(0.0497)
-    // from 2,499.7.
+    // The standard deviation of the logarithms is 0.0200 and t(2) is 4.3027, so the bounds are 2,499.7 divided and
+    // multiplied by exp(0.0497).
     let Span { value, low, high } = answer.rate_per_s;
     assert!((value, low.round(), high.round()) == (2_500.0, 2_378.0, 2_627.0), "{:?}", answer.rate_per_s);
     // 10,000 / 2,627 is 3.8, and 10,000 / 2,378 is 4.2.
@@ -275,7 +275,7 @@ fn nothing_is_extrapolated_past_a_rate_that_misses_the_objective() {
     let answer = sized(&measured("weir", 3, &GOROUTER), asked.clone());
     assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
     assert_eq!(answer.notes[1], "not extrapolated: it is not certain that the objective is met at 5,000/s");
-    // No rate above is known to miss the objective.
+    // No higher rate is known to miss the objective.
     let answer = sized(&measured("weir", 3, &GOROUTER[..2]), asked);
     near(answer.rate_per_s.value, 5_000.0);
     assert_eq!(answer.basis, Basis::Extrapolated);
@@ -503,7 +503,7 @@ fn a_kind_of_load_has_the_common_prefix_of_its_loads_as_name() {
     run.scenario["loads"] =
         serde_json::json!({ "get-10": small, "get-50": small, "new-10": large, "new-50": large });
     assert_eq!(types(&run), [of("get", ["get-10", "get-50"]), of("new", ["new-10", "new-50"])]);
-    // If both names are equal, each kind is named by its first and last load.
+    // If two groups of loads would get the same name, each group is named after its first and last load.
     run.scenario["loads"] =
         serde_json::json!({ "get-10": small, "get-50": large, "new-10": large, "new-50": small });
     let crossed =
@@ -571,7 +571,8 @@ fn a_capacity_search_for_the_same_objective_is_used() {
     let offered = offer(&cells, Demand { bounds: None, ..demand(10_000.0) });
     assert_eq!(Some(offered.bounds), asked(20.0).bounds);
 
-    // A looser objective allows at least this rate. A stricter one, or one on CPU, needs other measurements.
+    // A looser objective allows at least the rate that the search found. A stricter objective, or one on CPU, needs
+    // other measurements.
     for less in [asked(50.0), demand(10_000.0)] {
         let answer = sized(&cells, less);
         assert_eq!(answer.basis, Basis::AtLeast);
@@ -587,7 +588,7 @@ fn a_capacity_search_for_the_same_objective_is_used() {
     let (_, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..asked(20.0) });
     assert!(said.contains("does not measure CPU: remove --max-cpu"), "{said}");
 
-    // Measured rates cover objectives that the search does not.
+    // Loads with given rates cover objectives that the search does not cover, such as CPU.
     for (cell, rates) in cells.iter_mut().zip(measured("weir", 3, &GOROUTER)) {
         let CellOutcome::Measured { measurements: more } = rates.outcome else { unreachable!() };
         measurements(cell).extend(more);

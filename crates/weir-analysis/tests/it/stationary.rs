@@ -118,7 +118,7 @@ fn a_median_that_drifts_is_that_of_all_requests_of_a_third() {
     // Tails may drift.
     let with_tail = |tail_ns| second(&[(600, 2 * MS), (399, tail_ns)], 0);
     check(Open, thirds(5, [with_tail(10 * MS), with_tail(20 * MS), with_tail(90 * MS)]), &[]);
-    // A second is weighted by its requests: the mean of the medians per second would be 2.40 ms.
+    // A second counts by its number of requests. The unweighted mean of the medians per second would be 2.40 ms.
     let mut seconds = thirds(5, [with_p50(2 * MS), with_p50(2 * MS), with_p50(8 * MS)]);
     seconds[0] = second(&[(10, 4 * MS)], 0);
     let judgement = check(Closed, seconds, DRIFTED);
@@ -210,8 +210,8 @@ fn exponential(random: &mut Random) -> f64 {
     -random.unit().ln()
 }
 
-/// The number of `loads` with an alarm, and the number of `loads` whose first and last third differ by more than a
-/// tenth.
+/// Returns two numbers: the `loads` in which a drift is reported (alarms), and the `loads` whose first and last third
+/// differ by more than a tenth.
 fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     let (mut alarms, mut apart) = (0, 0);
     for seconds in loads {
@@ -255,7 +255,7 @@ fn queues_with_correlated_waits_are_no_drift() {
     const LOADS: usize = 150;
     let mut random = Random(2);
     let loads = (0..LOADS).map(|_| {
-        // An M/M/1 queue at 80 % utilization and 50/s, for fifteen seconds after five that are discarded.
+        // An M/M/1 queue at 80 % utilization and 50/s: fifteen seconds, after five seconds that are discarded.
         let mut latencies: Vec<Vec<(u64, u64)>> = vec![Vec::new(); 15];
         let (mut at_s, mut free_s) = (0.0, 0.0_f64);
         while at_s < 20.0 {

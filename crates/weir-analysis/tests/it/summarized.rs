@@ -54,8 +54,8 @@ fn figures_are_geometric_means_with_t_intervals() {
     let summary = summary(&["weir", "nginx"], None, &undisturbed());
     let weir = &summary.points[0].rows[0];
     near(weir.throughput_per_s.mean, 49_998.3);
-    // The standard deviation of the logarithms is 0.01 and t(2) is 4.3027, so the ends are a factor of exp(0.02484)
-    // away.
+    // The standard deviation of the logarithms is 0.01 and t(2) is 4.3027, so the bounds are the mean divided and
+    // multiplied by exp(0.02484).
     let [low, high] = weir.throughput_per_s.interval.unwrap();
     near(Some(low), 48_772.0);
     near(Some(high), 51_256.0);

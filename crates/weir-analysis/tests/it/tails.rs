@@ -1,4 +1,4 @@
-//! A quantile is a headline if enough seconds have requests beyond it.
+//! A quantile is a headline only if enough seconds contain slower requests.
 
 use weir_analysis::{Summary, summarize};
 use weir_results::{Histogram, LoadSecond, TimesNs, new_histogram};

@@ -18,12 +18,12 @@ pub(super) fn check(name: &str, backend: &Backend) -> Result<(), Problem> {
                 "required: without `sni`, the certificate must be valid for the IP addresses of `{host}`"
             );
             return Err(Problem::of(format!("backends.{name}.tls.sni"), message)
-                .help(format!("write `sni: {host}`, or the name in the certificate")));
+                .help(format!("set `sni` to `{host}` or to the name in the certificate")));
         }
         if tls.sni.is_none() && backend.has_unix_sockets() {
             let message = "required: a Unix socket has no host name to check the certificate against";
             return Err(Problem::of(format!("backends.{name}.tls.sni"), message)
-                .help("write the name in the certificate of the service"));
+                .help("set `sni` to the host name in the certificate of the service"));
         }
     }
     let is_without_port = |endpoint: &Endpoint| endpoint.address.port() == Some(0);
@@ -89,7 +89,7 @@ fn check_tls(place: &str, tls: &BackendTls) -> Result<(), Problem> {
         && ServerName::try_from(name.as_str()).is_err()
     {
         return Err(Problem::of(format!("{place}.sni"), format!("`{name}` is not a host name"))
-            .help("write the name in the certificate of the endpoints, without a port"));
+            .help("set `sni` to the host name in the certificate of the endpoints, without a port"));
     }
     match (&tls.certificate, &tls.key) {
         (Some(_), None) => Err(Problem::of(format!("{place}.certificate"), "`certificate` requires `key`")
@@ -100,8 +100,8 @@ fn check_tls(place: &str, tls: &BackendTls) -> Result<(), Problem> {
     }
 }
 
-/// The problem of the field `place`, which names the unknown backend `wanted`. `names` are the known backends, for the
-/// suggestion.
+/// The problem to report for the field `place`, which names the unknown backend `wanted`. `names` are the known
+/// backends, for the suggestion.
 pub(crate) fn unknown_backend<'n>(
     place: String,
     wanted: &str,

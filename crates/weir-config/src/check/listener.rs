@@ -10,9 +10,9 @@ use crate::model::{Instead, Listener, Passthrough, Tls};
 use crate::problem::{failed, no_file};
 use crate::tls::policy;
 
-/// As a host, it matches every client.
+/// The host that matches every client.
 const EVERY: &str = "*";
-/// Allowed lifetimes of session tickets. The upper limit is that of TLS 1.3 (RFC 8446, 4.6.1).
+/// Allowed lifetimes of session tickets. TLS 1.3 sets the upper limit (RFC 8446, 4.6.1).
 const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(7 * 24 * 3600);
 

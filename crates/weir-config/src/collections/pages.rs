@@ -76,12 +76,13 @@ impl<T: Clone> Pages<T> {
 impl<T> Index<usize> for Pages<T> {
     type Output = T;
 
-    /// # Panics Panics if the position has no entry. A position from one version can be empty in another one.
+    /// # Panics
+    /// If the position has no entry. A position from one version can be empty in another one.
     #[inline]
     fn index(&self, position: usize) -> &T {
         match self.get(position) {
             Some(entry) => entry,
-            None => panic!("position {position} is of another version"),
+            None => panic!("position {position} has no entry; it may be from another version"),
         }
     }
 }

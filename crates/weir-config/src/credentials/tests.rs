@@ -386,7 +386,7 @@ fn rejects_duplicate_names_of_listeners_with_ticket_files() {
     folder.check(&text, "listeners[1].name", "listeners[0] has the same name, `web`");
 }
 
-/// A listener ignores only an invalid pair, and only until the pair becomes valid.
+/// If a changed pair of certificate and key is invalid, only this pair is refused; changes of other pairs take effect.
 #[test]
 fn invalid_pair_does_not_affect_other_pairs() {
     let text =

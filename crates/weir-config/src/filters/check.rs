@@ -233,9 +233,10 @@ fn check_name(place: &str, name: &str, head: Head) -> Result<(), Problem> {
     }
     let leave_out = "remove this name";
     let (reason, remedy) = match (name.to_ascii_lowercase().as_str(), head) {
-        ("connection" | "keep-alive" | "proxy-connection" | "te" | "upgrade", _) => {
-            ("it applies to one connection; the gateway sets its own on each side", leave_out)
-        }
+        ("connection" | "keep-alive" | "proxy-connection" | "te" | "upgrade", _) => (
+            "it applies to one connection; the gateway sets it for clients and upstreams separately",
+            leave_out,
+        ),
         ("content-length" | "transfer-encoding" | "trailer", _) => {
             ("it describes the body, which the gateway does not change", leave_out)
         }
@@ -331,7 +332,8 @@ fn check_timeouts(place: &str, timeouts: &RouteTimeouts) -> Result<(), Problem> 
             .help("set `request`, `backend`, `response`, `body` or `upgraded`"));
     }
     let of_none = "remove the field to set no timeout for this route";
-    let of_backend = "remove the field to use the value of the backend, else of the gateway";
+    let of_backend =
+        "remove the field to use the value of the backend, or of the gateway if the backend has none";
     let of_gateway = "remove the field to use the value of the gateway";
     let times = [
         ("request", timeouts.request, of_none),

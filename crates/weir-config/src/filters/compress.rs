@@ -42,10 +42,10 @@ const TYPES: [&str; 12] = [
 /// applies `response_headers` before it checks the headers of the response. Upstreams get the client's
 /// `Accept-Encoding`.
 ///
-/// A compressed response is chunked, has `Content-Encoding`, and neither `Content-Length` nor `Accept-Ranges`. A strong
-/// `ETag` becomes weak. Responses that would be compressed for another client, and each 304, get `Vary:
-/// Accept-Encoding`. Data is compressed as it arrives (up to 32 KiB at a time). Compressing a response needs up to 0.6
-/// MiB of memory for gzip and 4 MiB for Brotli.
+/// A compressed response is chunked. It has `Content-Encoding`, but neither `Content-Length` nor `Accept-Ranges`. A
+/// strong `ETag` becomes weak. Responses that would be compressed for another client, and each 304, get
+/// `Vary: Accept-Encoding`. Data is compressed as it arrives (up to 32 KiB at a time). Compressing a response needs up
+/// to 0.6 MiB of memory for gzip and 4 MiB for Brotli.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Compress {

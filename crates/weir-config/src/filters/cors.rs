@@ -3,7 +3,7 @@
 use super::forms::Cors;
 use crate::host::HostPattern;
 
-/// As an origin or a name, it allows all of them.
+/// In a list, this entry stands for all origins, methods or headers.
 pub(super) const EVERY: &str = "*";
 
 /// The settings of `cors` in the form that the data plane uses.
@@ -45,7 +45,7 @@ enum Allowed {
     Nothing,
     /// These names, as configured.
     Listed(Box<str>),
-    /// Whatever names the browser requests. With credentials, this replaces `*`, because browsers then read `*` as a
+    /// All names that the browser requests. With credentials, this replaces `*`, because browsers then read `*` as a
     /// literal name.
     AsRequested,
 }

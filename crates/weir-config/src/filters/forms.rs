@@ -69,7 +69,7 @@ pub struct RewriteParts {
 #[schemars(extend("not" = { "required": ["path", "prefix"] }))]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
-    /// `http` or `https`. If set, the port defaults to that of the scheme.
+    /// `http` or `https`. If set, `port` defaults to the default port of the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"https", extend("x-default" = "as in the request"))]
     pub scheme: Option<Scheme>,
@@ -79,7 +79,8 @@ pub struct Redirect {
     pub host: Option<String>,
     /// Port. It is omitted from the URL if it is the default of the scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), example = 8443, extend("x-default" = "default port of `scheme`; without `scheme`, as in the request"))]
+    #[schemars(range(min = 1), example = 8443, extend("x-default" = "default port of `scheme`, or the port of the \
+    request if `scheme` is not set"))]
     pub port: Option<u16>,
     /// Replace the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,8 +107,8 @@ pub enum Scheme {
 }
 
 /// A fixed response from the gateway itself. If a request gets a redirect, a fixed response or a CORS preflight
-/// response, the gateway reads and discards up to 64 KiB of its body. It closes the connection if the body is longer, or
-/// if the client waits for `100 Continue`.
+/// response, the gateway reads and discards up to 64 KiB of the request body. It closes the connection if the body is
+/// longer, or if the client waits for `100 Continue`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Respond {
@@ -125,11 +126,11 @@ pub struct Respond {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Changes to end-to-end headers. Each name can appear only once in all three fields; names ignore case. New headers
-/// are added after the existing ones, sorted by name. `response_headers` apply to final responses of upstreams,
-/// redirects and fixed responses, not to interim responses, 101 and the gateway's own errors. `Connection`,
-/// `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`, `Transfer-Encoding`, `Trailer`, and in requests
-/// `Host` and `Expect`, cannot be changed.
+/// Changes to end-to-end headers. A name can appear in only one of the three fields, and only once; names ignore case.
+/// New headers are added after the existing ones, sorted by name. `response_headers` apply to final responses of
+/// upstreams, redirects and fixed responses, not to interim responses, 101 and the gateway's own errors. These headers
+/// cannot be changed: `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`,
+/// `Transfer-Encoding` and `Trailer`; in requests also `Host` and `Expect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderChanges {
@@ -148,15 +149,16 @@ pub struct HeaderChanges {
 }
 
 /// Origins whose web pages may read the responses (CORS, Fetch standard). The gateway responds to preflights (OPTIONS
-/// with one `Origin` and `Access-Control-Request-Method`) with 204, before it checks `tokens`; `methods` of the route
-/// must include OPTIONS. It forwards other requests whatever their origin. It replaces `Access-Control-*` headers of
-/// upstreams and adds them to its own errors, and sends `Vary: Origin` if the response depends on the origin.
+/// with one `Origin` and `Access-Control-Request-Method`) with 204, before it checks `tokens`. If the route sets
+/// `methods`, include OPTIONS. It forwards other requests whatever their origin. It replaces the upstream's
+/// `Access-Control-*` headers with its own, and adds its own to the errors that it generates. It sends `Vary: Origin`
+/// if the response depends on the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
     /// Allowed origins: `https://app.example.org`, `https://*.example.org` for all its subdomains, `https://*` for
-    /// every host at the default port, `https://*:8443` for every host at that port, or `*` as the only element for
-    /// all. With `*`, `Access-Control-Allow-Origin` in responses is `*` too.
+    /// every host at the default port, `https://*:8443` for every host at that port, or only `*` for all origins. With
+    /// `*`, responses contain `Access-Control-Allow-Origin: *`.
     #[schemars(length(min = 1), example = json!(["https://app.example.org", "https://*.example.net"]))]
     pub origins: Vec<String>,
     /// Allowed methods in addition to GET, HEAD and POST, which are always allowed; `*` allows all.
@@ -173,7 +175,7 @@ pub struct Cors {
     pub expose: Vec<String>,
     /// Whether requests may include credentials such as cookies. Cannot be combined with the origins `*` and
     /// `https://*`, or with `expose: ['*']`. If true and `methods` or `headers` is `*`, the response to a preflight
-    /// lists the names that the browser requests instead of `*`.
+    /// does not contain `*`, but the names that the browser requests.
     #[serde(default)]
     pub credentials: bool,
     /// How long a browser may cache a preflight response, in whole seconds.
@@ -186,7 +188,8 @@ pub struct Cors {
 /// responses; copies never delay or fail the client's request. Each worker has at most 64 copies in flight, each of up
 /// to 64 KiB of headers and body. Requests above these limits are not copied (`weir_mirror_dropped_total`). Upgrades
 /// and incomplete requests are not copied either. A copy without a complete response within `timeouts.response` counts
-/// as failed (`weir_mirror_failures_total`). After 1 MiB of response body the gateway closes the connection.
+/// as failed (`weir_mirror_failures_total`). If the response body of a copy exceeds 1 MiB, the gateway closes the
+/// connection of the copy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mirror {
@@ -198,10 +201,10 @@ pub struct Mirror {
     pub share: Share,
 }
 
-/// Timeouts of the requests of a route. They start again for each request. `response`, `body` and `upgraded` replace
-/// those of the gateway; its other timeouts apply in addition. When `request` or `backend` expires, the client gets 504
-/// (`request_timeout`, `backend_timeout`); a response that has begun is cut. Only `upgraded` limits upgraded
-/// connections.
+/// Timeouts of the requests of a route. They start again for each request. `response`, `body` and `upgraded` override
+/// the gateway's timeouts with the same names; the other timeouts of the gateway also apply. When `request` or
+/// `backend` expires, the client gets 504 (`request_timeout`, `backend_timeout`); a response that has begun is cut.
+/// Only `upgraded` limits upgraded connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteTimeouts {
@@ -209,13 +212,15 @@ pub struct RouteTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"10s", extend("x-default" = "none"))]
     pub request: Option<Time>,
-    /// Time for one attempt: from the moment when it needs a connection to the end of the response; at most `request`.
+    /// Time for one attempt, from the wait for a connection to the end of the response. Must not be longer than
+    /// `request`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"2s", extend("x-default" = "none"))]
     pub backend: Option<Time>,
     /// Time from the end of the request, or from an interim response (1xx), to complete response headers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend, else of the gateway"))]
+    #[schemars(example = &"5m", extend("x-default" = "`timeouts.response` of the backend, or of the gateway if the \
+    backend sets none"))]
     pub response: Option<Time>,
     /// Time without progress of a request or response body.
     #[serde(skip_serializing_if = "Option::is_none")]

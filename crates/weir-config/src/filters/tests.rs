@@ -188,7 +188,8 @@ fn rejects_invalid_responses() {
 
 #[test]
 fn rejects_changes_of_connection_and_body_fields() {
-    let one_connection = "it applies to one connection; the gateway sets its own on each side";
+    let one_connection =
+        "it applies to one connection; the gateway sets it for clients and upstreams separately";
     let length = "it describes the body, which the gateway does not change";
     let refused = |head: &str, change: &str, place: &str, name: &str, reason: &str, remedy: &str| {
         check_refused(
@@ -330,7 +331,8 @@ fn rejects_invalid_route_timeouts() {
     check("{ backend: 721h }", ".backend: 721h is out of range; allowed: 1ns to 30 days", remedy);
     let remedy = "remove the field to use the value of the gateway";
     check("{ body: 0s }", ".body: 0s is out of range; allowed: 1ns to 30 days", remedy);
-    let of_backend = "remove the field to use the value of the backend, else of the gateway";
+    let of_backend =
+        "remove the field to use the value of the backend, or of the gateway if the backend has none";
     check("{ response: 0s }", ".response: 0s is out of range; allowed: 1ns to 30 days", of_backend);
     check(
         "{ request: 1s, upgraded: 721h }",
@@ -404,7 +406,7 @@ fn rejects_invalid_retries() {
     check(
         "{ on: [302] }",
         ".on[0]: status 302 is out of range; allowed: 400 to 599",
-        "write an error status",
+        "use an error status, for example 503",
     );
     check(
         "{ backoff: 0s }",

@@ -14,7 +14,8 @@ use crate::model::{OneOrMany, Route};
 pub(crate) struct RouteEntry {
     pub(crate) key: Arc<str>,
     pub(crate) route: Arc<Route>,
-    /// Position in tables, which the route keeps until it is removed. Path tables refer to routes by it.
+    /// Position in tables, which the route keeps until it is removed. Path tables contain this position instead of the
+    /// route.
     pub(crate) position: u32,
     pub(crate) conditions: Option<Arc<Conditions>>,
     pub(crate) pattern: Option<Arc<Pattern>>,

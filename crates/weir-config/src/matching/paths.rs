@@ -1,9 +1,9 @@
 //! Lookup of a path among a set of routes. It tries exact paths by hash, then prefixes by a tree of segments, then
 //! regular expressions, and last the prefix `/`.
 //!
-//! Most paths have one candidate without conditions, which needs no more than the lookup. Several candidates are tried
-//! in order, those with most conditions first. A regular expression is stored at the node of the segments that all its
-//! matches start with, so that requests for other paths never run it.
+//! Most paths have one candidate without conditions, so the lookup alone finds the route. Several candidates are tried
+//! in order, those with most conditions first. A regular expression is stored at the node of its fixed leading
+//! segments, so that requests for other paths never run it.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::Entry;
@@ -28,7 +28,7 @@ pub(crate) struct PathTable {
     has_patterns: bool,
 }
 
-/// A route that has a certain path, and its other conditions.
+/// A route for a given path, with its other conditions.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) target: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Found {
     pub(crate) matched: usize,
 }
 
-/// Compares the order of two targets in their source.
+/// Compares two targets by their order in the source.
 pub(crate) type SourceOrder<'o> = &'o dyn Fn(u32, u32) -> Ordering;
 
 /// The candidates for one path.
@@ -281,7 +281,7 @@ impl Choices {
     }
 }
 
-/// Finds candidates that never match, because an earlier candidate has the same pattern and one of the same claims
+/// Finds each candidate that clashes with an earlier one: both have the same pattern and share a claim
 /// ([`Conditions::claims`]). `candidates` are in the order in which they are tried, each with its pattern.
 fn clashes<'c>(candidates: impl Iterator<Item = (&'c str, &'c Candidate)>) -> Vec<Clash> {
     let mut taken: FastMap<(&str, Option<&str>, Option<&ValueConditions>), u32> = FastMap::default();

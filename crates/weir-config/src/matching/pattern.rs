@@ -59,8 +59,8 @@ impl Pattern {
         let whole = Hir::concat(vec![Hir::look(Look::Start), inner, Hir::look(Look::End)]);
         let too_large = || {
             let message =
-                format!("`{text}` is too complex: compiled, it exceeds {AUTOMATON_BYTES_MAX} bytes");
-            (message, "simplify the pattern: after `.*`, each repetition in `.{20}` doubles the size")
+                format!("`{text}` is too complex: it compiles to more than {AUTOMATON_BYTES_MAX} bytes");
+            (message, "simplify the pattern: in `.*a.{20}`, each of the 20 repetitions doubles the size")
         };
         let config = thompson::Config::new()
             .utf8(false)
@@ -84,7 +84,7 @@ impl Pattern {
         matches!(self.automaton.try_search_fwd(&input), Ok(Some(_)))
     }
 
-    /// Whether the pattern can match any path. Paths start with a slash.
+    /// Whether the pattern can match at least one path. Paths start with a slash.
     pub(crate) fn may_match_a_path(&self) -> bool {
         let start = self.automaton.start_state_forward(&Input::new("/").anchored(Anchored::Yes));
         start.is_ok_and(|start| !self.automaton.is_dead_state(self.automaton.next_state(start, b'/')))
@@ -135,14 +135,14 @@ impl Patterns {
         Ok(())
     }
 
-    /// Counts the patterns of `route` as used. They must be compiled.
+    /// Increments the use counts of the patterns of `route`. They must be compiled.
     pub(crate) fn hold(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             self.known.get_mut(text).into_iter().for_each(|known| known.uses += 1);
         }
     }
 
-    /// Subtracts the patterns of `route` from the uses.
+    /// Decrements the use counts of the patterns of `route`.
     pub(crate) fn release(&mut self, route: &Route) {
         for (_, text) in route.patterns() {
             let Some(known) = self.known.get_mut(text) else { continue };
@@ -259,7 +259,7 @@ mod tests {
         check("\\pL", "`\\pL`: Unicode not allowed here, at character 1");
         check("(a)\\1", "`(a)\\1`: backreferences are not supported, at character 4");
         for large in [".*a.{20}", "(a{100}){1000}", "[a-z]*x[a-z]{15}"] {
-            let message = format!("`{large}` is too complex: compiled, it exceeds 1048576 bytes");
+            let message = format!("`{large}` is too complex: it compiles to more than 1048576 bytes");
             check(large, &message);
         }
         check(&"a".repeat(1025), "the pattern is longer than 1024 bytes");

@@ -37,8 +37,9 @@ pub struct AccessLog {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "access.log", extend("x-default" = "standard output"))]
     pub file: Option<String>,
-    /// `json`, or a text in which `$NAME` or `${NAME}` is replaced with a value and `$$` with a dollar sign. nginx's
-    /// `combined`: `$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"`.
+    /// `json`, or a text in which `$NAME` or `${NAME}` is replaced with a value and `$$` with a dollar sign. For
+    /// nginx's `combined` format, write
+    /// `$remote_addr - - [$time_local] "$request" $status $bytes_sent "$http_referer" "$http_user_agent"`.
     pub format: String,
     /// Share of requests to log, 0 to 100 %, evenly spread. Failed requests are always logged.
     pub sample: Share,
@@ -89,7 +90,7 @@ macro_rules! log_values {
         }
 
         impl LogValue {
-            /// The values with a name of their own, each with its meaning.
+            /// All values except `Field`, each with its name and its meaning.
             pub const NAMED: &[(&str, LogValue, &str)] = &[$(($name, LogValue::$variant, $text),)*];
         }
     };
@@ -101,7 +102,8 @@ log_values! {
     Seconds "msec" "Time at the end of the request in seconds since 1970, with milliseconds.";
     Listener "listener" "Name of the listener.";
     RemoteAddress "remote_addr" "Address of the client; behind proxies it depends on `forwarding.trusted_hops`.";
-    RemoteAddressSource "remote_addr_source" "Where `$remote_addr` comes from: `forwarded` (a trusted proxy reports it) or `peer` (the other end of the connection).";
+    RemoteAddressSource "remote_addr_source" "Source of `$remote_addr`: `forwarded` (a trusted proxy reports it) or \
+    `peer` (the other end of the connection).";
     PeerAddress "peer_addr" "Address and port of the other end of the connection.";
     Scheme "scheme" "`http` or `https`.";
     Request "request" "Method, target and version as the client sent them; for a malformed request, the parts that parsed.";
@@ -120,7 +122,7 @@ log_values! {
     UpstreamSeconds "upstream_response_time" "Seconds from complete request headers to upstream response headers.";
     RequestId "request_id" "Request ID, if `forwarding.request_id` is on.";
     TraceId "trace_id" "Trace ID, if `forwarding.trace` is on.";
-    RequestLength "request_length" "Bytes of the request: headers, and the part of the body that was read, with framing.";
+    RequestLength "request_length" "Bytes of the request that the gateway read: headers and body, with framing.";
     SslProtocol "ssl_protocol" "`TLSv1.2` or `TLSv1.3`; empty for plain HTTP.";
     UpstreamStatus "upstream_status" "Status of the last upstream response, forwarded or not.";
     UpstreamTries "upstream_tries" "Number of upstream attempts.";
@@ -263,8 +265,8 @@ fn unknown_value(place: &str, name: &str) -> Problem {
     }
 }
 
-/// Suggestions for the unknown value `name`, the most likely first: the closest spelling, then names with words in
-/// common. A common first word counts twice.
+/// Suggestions for the unknown value `name`, the most likely first: the closest spelling, then names that share words
+/// with it. A shared first word counts twice.
 fn near(name: &str) -> Vec<&'static str> {
     let names = || LogValue::NAMED.iter().map(|(known, ..)| *known);
     let words: Vec<&str> = name.split('_').filter(|word| word.len() >= WORD_LEAST).collect();

@@ -38,7 +38,7 @@ pub struct Backend {
     #[schemars(extend("x-default" = "`round_robin`"))]
     pub balance: Balance,
     /// Time in which a new or recovered endpoint ramps up from a tenth to its full share of requests. The endpoints
-    /// that a backend starts with get their full share at once. Cannot be combined with `hash`.
+    /// that a backend starts with get their full share immediately. Cannot be combined with `hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<Time>,
     /// TLS settings for connections to the endpoints.

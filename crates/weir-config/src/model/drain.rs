@@ -15,8 +15,8 @@ pub struct Drain {
     /// Time after the signal during which the gateway still accepts clients, so that load balancers can see `/readyz`
     /// fail first; can be 0s.
     pub delay: Time,
-    /// Time from the signal until all connections must be closed; must be longer than `delay`. Connections that are
-    /// still open then are cut and reported in the program log.
+    /// Time from the signal until all connections must be closed; must be longer than `delay`. The gateway then cuts
+    /// the remaining connections and reports them in the program log.
     pub timeout: Time,
 }
 

@@ -17,17 +17,16 @@ pub struct Forwarding {
     pub x_forwarded: bool,
     /// Send `Forwarded` (RFC 7239) with `for`, `host` and `proto`.
     pub forwarded: bool,
-    /// Number of trusted proxies in front of this gateway, 0 to 16. Each of them appends one element to
-    /// `trusted_header`; the gateway drops all elements before these, because they come from the client. With 0,
-    /// `X-Forwarded-*`, `Forwarded` and `X-Real-IP` of clients are dropped if `x_forwarded` or `forwarded` is on. If
-    /// neither is on, these headers stay as they are, and the client address is read only for the access log and `hash:
-    /// client_address`.
+    /// Number of trusted proxies in front of this gateway, 0 to 16. Each proxy appends one element to `trusted_header`.
+    /// The gateway drops all earlier elements, because they come from the client. With 0, `X-Forwarded-*`, `Forwarded`
+    /// and `X-Real-IP` of clients are dropped if `x_forwarded` or `forwarded` is on. If neither is on, these headers
+    /// stay as they are, and the client address is read only for the access log and `hash: client_address`.
     pub trusted_hops: u32,
     /// Header that all trusted proxies append to. The gateway reads the client address from this header. If
     /// `x_forwarded` or `forwarded` is on, the gateway also copies the addresses to the headers that it sends. Elements
-    /// are IPv4 or IPv6 addresses, with or without port; IPv6 with a port needs brackets. Do not use `forwarded` with
-    /// nginx before 1.23 behind another proxy: there, `$http_forwarded` is only the first line, and clients can forge
-    /// it.
+    /// are IPv4 or IPv6 addresses, with or without port; IPv6 with a port needs brackets. Do not use `forwarded` if one
+    /// of the proxies is nginx older than 1.23 and is itself behind another proxy: its `$http_forwarded` contains only
+    /// the first `Forwarded` line, and clients can forge this line.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"forwarded")]
     #[schemars(extend("x-default" = "`forwarded` if only `forwarded` is on, else `x_forwarded_for`"))]
@@ -127,11 +126,11 @@ pub(crate) fn check(forwarding: &Forwarding) -> Result<(), Problem> {
     if *trusted_hops > TRUSTED_HOPS_MAX {
         let message = format!("{trusted_hops} is larger than {TRUSTED_HOPS_MAX}");
         return Err(Problem::of("forwarding.trusted_hops", message)
-            .help("count the proxies between the clients and this gateway"));
+            .help("write the number of proxies between the clients and this gateway"));
     }
     if trusted_header.is_some() && *trusted_hops == 0 {
         return Err(Problem::of("forwarding.trusted_header", "`trusted_hops` is 0, so no proxy is trusted")
-            .help("set `trusted_hops` to the number of proxies in front, or remove `trusted_header`"));
+            .help("set `trusted_hops` to the number of proxies in front of this gateway, or remove `trusted_header`"));
     }
     if trace.as_ref().is_some_and(|trace| !trace.w3c && trace.b3 == B3::Off) {
         return Err(Problem::of("forwarding.trace", "no effect: `w3c` and `b3` are both off")

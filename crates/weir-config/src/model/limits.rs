@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Problem, Size};
 
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 20;
-/// Allowed values of `fields`. The parser has a slot for each header field on its stack, which sets the upper limit.
+/// Allowed values of `fields`. The upper limit keeps the stack small: the parser has a slot on it for each header
+/// field.
 const FIELDS: std::ops::RangeInclusive<u32> = 8..=128;
 
 /// Limits on sizes and connections.
@@ -23,13 +24,13 @@ pub struct Limits {
     /// idle time to accept a new one. It closes no connection that has been idle for less than 1 s.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub connections: u32,
-    /// Maximum number of client connections per client address (IPv6: per /64 network), per process. Connections from
-    /// before the limit was set do not count.
+    /// Maximum number of client connections per client address (IPv6: per /64 network), per process. Connections that
+    /// were open before the limit was set do not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), example = 100, extend("x-unit" = "connections", "x-default" = "no limit"))]
     pub connections_per_address: Option<u32>,
     /// Maximum number of connections per backend, per process. `limits.pending` of a backend sets how many requests can
-    /// wait for one.
+    /// wait for a connection.
     #[schemars(range(min = 1), extend("x-unit" = "connections"))]
     pub upstream_connections: u32,
     /// Maximum number of idle upstream connections per worker and endpoint.

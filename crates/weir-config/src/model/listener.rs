@@ -15,7 +15,7 @@ use super::tls::{Passthrough, Tls};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// IP address and port. With port 0, the system chooses a port; a reload matches several such listeners by
+    /// IP address and port. With port 0, the system chooses a port. A reload matches several listeners with port 0 by
     /// their order.
     #[schemars(with = "String", regex(pattern = ADDRESS), example = "127.0.0.1:8080")]
     #[serde(deserialize_with = "address")]
@@ -30,20 +30,20 @@ pub struct Listener {
     #[schemars(extend("x-default" = "no TLS"))]
     pub tls: Option<Box<Tls>>,
     /// TLS passthrough by server name (SNI). Clients with other names use `tls`; without `tls` the gateway closes their
-    /// connections (`unknown_name`). The client's first message can have 16 KiB and must arrive within `timeouts.head`;
+    /// connections (`unknown_name`). The client's first message (at most 16 KiB) must arrive within `timeouts.head`;
     /// after that `timeouts.upgraded` applies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "hosts": ["bank.example"], "backend": "sealed" }]))]
     pub passthrough: Vec<Passthrough>,
     /// Require a PROXY protocol header (version 1 or 2) with the client address on every connection, before TLS. The
-    /// header can have 2 KiB and must arrive within `timeouts.head`; otherwise the gateway closes the connection
-    /// (`proxy_header`). A reload applies to new connections.
+    /// header (at most 2 KiB) must arrive within `timeouts.head`; otherwise the gateway closes the connection
+    /// (`proxy_header`). A reload changes this only for new connections.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(extend("x-default" = "`false`"))]
     pub proxy_protocol: bool,
     /// If true, clients that close their sending side (FIN) early still get a response, and only a reset counts as a
-    /// disconnect. If false, the gateway treats them as disconnected and cancels the request. A reload applies to open
-    /// connections too.
+    /// disconnect. If false, the gateway treats them as disconnected and cancels the request. A reload changes this for
+    /// open connections too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[schemars(example = &true, extend("x-default" = false))]
     pub half_close: bool,

@@ -16,7 +16,7 @@ pub struct ProgramLog {
     pub format: ProgramLogFormat,
 }
 
-/// Severity of a log line. As a log level, a severity includes its own lines and those of all higher severities.
+/// Severity of a log line. Used as a log level, it includes lines of this severity and of all higher severities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {

@@ -13,7 +13,7 @@ use super::address::addresses;
 #[serde(deny_unknown_fields, default)]
 pub struct Resolver {
     /// DNS servers, each an IP address with a port. The gateway asks over UDP, and over TCP for long responses. If
-    /// empty, it uses `/etc/resolv.conf` with its search list. `/etc/hosts` takes precedence over both.
+    /// empty, it uses `/etc/resolv.conf` with its search list. `/etc/hosts` always takes precedence over DNS.
     #[schemars(with = "Vec<String>")]
     #[serde(deserialize_with = "addresses", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<SocketAddr>,

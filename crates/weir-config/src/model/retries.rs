@@ -10,7 +10,7 @@ use weir_document::{Problem, Time};
 
 use super::bounds::check_time;
 
-/// More retries only add load to an upstream that is failing.
+/// Maximum of `attempts`. More retries would only add load to an upstream that is failing.
 const ATTEMPTS_MAX: u32 = 10;
 
 /// Statuses that `on` can list: client and server errors.
@@ -27,8 +27,8 @@ pub struct Retries {
     /// Also retry methods that are not idempotent (POST, PATCH), even if the upstream may have processed the
     /// request.
     pub non_idempotent: bool,
-    /// Maximum pause before the first retry. It doubles with each retry, up to ten times this value. The actual
-    /// pause is random.
+    /// Maximum pause before the first retry. It doubles with each retry, up to ten times this value. The actual pause
+    /// is random, from 0 to this maximum.
     pub backoff: Time,
 }
 
@@ -37,7 +37,7 @@ pub struct Retries {
 pub enum RetryOn {
     /// Connecting or the TLS handshake failed. Nothing was sent.
     Connect,
-    /// The upstream closed or reset the connection before complete response headers.
+    /// The upstream closed or reset the connection before the response headers were complete.
     Reset,
     /// A timeout of this attempt expired before any byte of the response was forwarded.
     Timeout,
@@ -76,7 +76,7 @@ pub(crate) fn check_retries(place: &str, retries: &Retries) -> Result<(), Proble
         {
             return wrong(
                 format!("status {status} is out of range; allowed: 400 to 599"),
-                "write an error status",
+                "use an error status, for example 503",
             );
         }
         if retries.on[..index].contains(on) {

@@ -115,10 +115,10 @@ pub struct Route {
     /// Retries of failed requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Box<Retries>>,
-    /// File of accepted bearer tokens, one per line, relative to the directory of the configuration; empty lines and
-    /// lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header with a listed
-    /// token get 401. The upstream gets the header too. The gateway reads the file at
-    /// start and on SIGHUP.
+    /// File of accepted bearer tokens, one per line. The path is relative to the directory of the configuration. Empty
+    /// lines and lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header
+    /// with a listed token get 401. The upstream gets the header too. The gateway reads the file at start and on
+    /// SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,
@@ -127,8 +127,9 @@ pub struct Route {
     #[serde(skip)]
     pub precedence: Option<Box<Precedence>>,
     /// Group in metrics, 1 to 128 printable characters, not `other`. Routes with the same group are counted together.
-    /// If there are more than 1,000 groups, the others are counted together as `other`. At most once a minute, the
-    /// gateway then removes groups that no route uses any more; a group that returns starts at 0.
+    /// After the first 1,000 groups, further groups are counted together as `other`. Before it counts a new group as
+    /// `other`, the gateway removes groups that no route uses any more, at most once a minute. A removed group that
+    /// returns starts at 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"checkout", extend("x-default" = "name of the backend"))]
     pub metrics_group: Option<String>,
@@ -148,7 +149,7 @@ impl Route {
         of_path.chain(patterns_of("headers", &self.headers)).chain(patterns_of("query", &self.query))
     }
 
-    /// The backends that the route names, including that of `mirror`, each with its field.
+    /// The backends that the route names, including the backend of `mirror`, each with its field.
     pub(crate) fn backend_names(&self) -> impl Iterator<Item = (BackendField, &str)> {
         let one = self.backend.iter().map(|name| (BackendField::Backend, name.as_str()));
         let several = self.backends.iter().flatten().enumerate();
@@ -157,7 +158,8 @@ impl Route {
         one.chain(several).chain(mirror)
     }
 
-    /// Whether the route comes from a Gateway API manifest, which allows some things that the compact form rejects.
+    /// Whether the route comes from a Gateway API manifest, which can contain some values that a configuration file
+    /// cannot.
     pub(crate) fn is_from_manifest(&self) -> bool {
         self.precedence.is_some()
     }

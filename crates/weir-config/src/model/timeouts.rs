@@ -13,17 +13,18 @@ use super::bounds::check_time;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// Time from the first byte of a request to the end of its headers (408). It also limits a TLS handshake with a
-    /// client.
+    /// Time from the first byte of a request to the end of its headers. If it expires, the client gets 408. It also
+    /// limits a TLS handshake with a client.
     pub head: Time,
-    /// Time without progress while reading a request body (408) or a response body, which is then cut.
+    /// Time without progress while reading a request body (408) or a response body (the response is cut).
     pub body: Time,
-    /// Time without progress while writing to a client, which is then disconnected, or to an upstream (504).
+    /// Time without progress while writing to a client (it is disconnected) or to an upstream (504).
     pub write: Time,
-    /// Time to connect to an upstream, and the same time again for the TLS handshake. After that, the gateway tries the
-    /// next endpoint; after the last one, the client gets 504.
+    /// Time to connect to an upstream, and the same time again for the TLS handshake. If it expires, the gateway tries
+    /// the next endpoint; after the last endpoint, the client gets 504.
     pub connect: Time,
-    /// Time from the end of the request, or from an interim response (1xx), to complete response headers (504).
+    /// Time from the end of the request, or from an interim response (1xx), to complete response headers. If it expires
+    /// and no retry follows, the client gets 504.
     pub response: Time,
     /// Idle time of a client connection between two requests.
     pub idle: Time,

@@ -42,8 +42,8 @@ pub struct Tls {
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
     /// More certificates, each for the names that it contains; `*.example.org` covers one label. A name can have one
-    /// certificate per key type: a client gets the first whose signature it can verify, ECDSA before Ed25519 before
-    /// RSA. Of two with the same key type, the first is used.
+    /// certificate per key type: a client gets the first certificate whose signature it can verify, ECDSA before
+    /// Ed25519 before RSA. If two certificates have the same key type, the first is used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
@@ -65,7 +65,8 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([1.3]), extend("x-default" = [1.2, 1.3]))]
     pub versions: Vec<TlsVersion>,
-    /// Enabled cipher suites in order of preference, by IANA or OpenSSL name. Each enabled version needs one.
+    /// Enabled cipher suites in order of preference, by IANA or OpenSSL name. Each enabled TLS version needs at least
+    /// one suite.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!(["TLS_AES_128_GCM_SHA256"]), extend("x-default" = "all, AES-128-GCM first"))]
     pub ciphers: Vec<String>,
@@ -138,7 +139,7 @@ pub(crate) struct PairFiles<'t> {
 pub enum ClientAuth {
     /// The handshake fails without a certificate.
     Required,
-    /// A client can send no certificate; if it sends one, the certificate must be valid.
+    /// A client does not need a certificate; if it sends one, the certificate must be valid.
     Optional,
 }
 
@@ -186,12 +187,12 @@ pub struct BackendTls {
     /// `SSL_CERT_DIR`, else the CA certificates of the distribution. The gateway reads the default at start and on
     /// SIGHUP.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "those of the system"))]
+    #[schemars(length(min = 1), example = "internal.pem", extend("x-default" = "CA certificates of the system"))]
     pub ca: Option<String>,
     /// Server name (SNI) that the gateway sends and checks in the certificate. If not set, it sends none and checks the
     /// IP address of the endpoint. Required for host names and Unix sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = "web.internal", extend("x-default" = "none; the IP address is checked"))]
+    #[schemars(example = "web.internal", extend("x-default" = "none; the gateway checks the IP address instead"))]
     pub sni: Option<String>,
     /// Client certificate of the gateway, with its chain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,7 +223,7 @@ pub struct Passthrough {
     pub instead: Option<Instead>,
 }
 
-/// How the gateway handles clients that a less specific host would otherwise pass through.
+/// How the gateway handles clients that would otherwise match a less specific passthrough host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {
@@ -311,7 +312,7 @@ impl Tls {
         })
     }
 
-    /// Whether the certificate at this position consists of at least one of these files.
+    /// Whether the certificate at this position uses at least one of these files.
     pub(crate) fn names_any(&self, position: usize, files: &BTreeSet<&str>) -> bool {
         self.pair_files(position).is_some_and(|(certificate, key, ocsp)| {
             files.contains(certificate)

@@ -10,8 +10,8 @@ use super::forms::{TOKEN, is_token};
 
 /// Trailers to forward in chunked bodies, by name. All others are dropped, because a server may confuse a trailer with
 /// a header that was checked, changed or removed. Also dropped are trailers that the route sets or removes as headers,
-/// and digests such as `Content-Digest` if the gateway compresses the body. Names that frame, route or authenticate a
-/// message, forwarding headers, `Cookie` and `X-Weir-Error` cannot be listed.
+/// and digests such as `Content-Digest` if the gateway compresses the body. These cannot be listed: names of headers
+/// that frame, route or authenticate a message, forwarding headers, `Cookie` and `X-Weir-Error`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trailers {

@@ -38,8 +38,8 @@ pub(super) fn without_parameters(path: &str) -> String {
     out
 }
 
-/// The number of bytes in `path` that correspond to the first `matched` bytes of the path without parameters, including
-/// the parameters directly after them.
+/// Converts `matched`, a length in bytes of the path without parameters, to the length of the same part of `path`. This
+/// length includes the parameters in the part and directly after it.
 pub(super) fn in_text(path: &str, matched: usize) -> usize {
     let (mut bare, mut at) = (0, 0);
     for segment in path.split('/').skip(1) {

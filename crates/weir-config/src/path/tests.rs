@@ -1,4 +1,4 @@
-//! Normal forms of single paths. `tests/it` compares them with an oracle.
+//! Normal forms of single paths. `tests/it` compares normalization with a second, simple implementation (`oracle.rs`).
 
 use super::*;
 

@@ -20,7 +20,7 @@ pub(crate) struct Before {
     pub(crate) files: BTreeMap<String, Option<Content>>,
 }
 
-/// A route that a batch changed; `None` where it does not exist.
+/// A route that a batch changed. `former` is `None` if the batch added it, `now` if the batch removed it.
 #[derive(Debug)]
 pub(crate) struct ChangedRoute {
     pub(crate) former: Option<Arc<RouteEntry>>,

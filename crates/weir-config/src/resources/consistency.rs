@@ -13,8 +13,8 @@ use crate::matching::entry::RouteEntry;
 use crate::model::{BackendField, Route};
 use crate::path::{PathRules, check_normal};
 
-/// How many routes with an unknown backend get a suggestion. If many routes name unknown backends, suggestions among
-/// many names for all of them would take minutes.
+/// Maximum number of routes with an unknown backend for which the error contains a suggestion. For many such routes and
+/// many backends, all suggestions would take minutes.
 pub(crate) const SUGGESTIONS_MAX: usize = 16;
 
 /// A batch that is being checked.
@@ -48,7 +48,8 @@ impl Resources {
             let problem = Problem::of(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
-        // If a listener of the batch is refused, only its own problem is reported, not the lack of a listener.
+        // If a listener of the batch is refused, its own problem is reported, but not the problem that no listener is
+        // left.
 
         if self.listeners.is_empty()
             && !trial.refuses_a_listener()
@@ -81,8 +82,8 @@ impl Resources {
         }
     }
 
-    /// The routes to check: those that the batch touched, or with `all` every route, because another change can make
-    /// any of them invalid.
+    /// The routes to check. With `all`, every route is checked, because another change can make any route invalid.
+    /// Otherwise only the routes that the batch touched are checked.
     fn suspects<'s>(
         &'s self,
         before: &'s Before,
@@ -101,7 +102,7 @@ impl Resources {
         trial: Trial<'_>,
     ) -> Option<(BackendField, &'r str)> {
         let is_missing = |(_, backend): &(_, &str)| !self.backends.contains_key(*backend);
-        // If the whole batch is refused because of that backend, the routes that name it are not reported.
+        // If the whole batch fails because a backend is refused, the routes that name this backend are not reported.
         route.backend_names().find(is_missing).filter(|(_, backend)| {
             let is_refused = trial.refused.contains_key(&Key::Backend((*backend).to_owned()));
             trial.policy == Policy::EachAlone || !is_refused
@@ -112,7 +113,7 @@ impl Resources {
     /// route did not change.
     fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
-        // The check of each single route already applies these rules.
+        // With these rules, the check of each single route has already rejected such paths.
         if *rules == PathRules::AS_SENT {
             return Vec::new();
         }
@@ -167,7 +168,7 @@ impl Resources {
                 let of_backend = Key::Backend(wanted.clone());
                 let problem = match self.backends.get(wanted) {
                     Some(backend) if backend.tls.is_none() => continue,
-                    // The problem of that backend is already reported.
+                    // The backend is refused, so its own problem is already reported.
                     None if refused.contains_key(&of_backend) && policy == Policy::AllOrNothing => continue,
                     Some(_) => {
                         let message = format!(

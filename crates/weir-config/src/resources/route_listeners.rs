@@ -46,7 +46,8 @@ impl Resources {
     }
 }
 
-/// The problem of the field `place`, which names the unknown listener `wanted`. `labels` are the known listeners.
+/// The problem to report for the field `place`, which names the unknown listener `wanted`. `labels` are the known
+/// listeners.
 fn no_such_listener(place: String, wanted: &str, labels: &BTreeSet<Cow<'_, str>>) -> Problem {
     let problem = Problem::of(place, format!("unknown listener `{wanted}`"));
     match nearest(wanted, labels.iter().map(|label| &**label)) {

@@ -17,7 +17,7 @@ pub(crate) struct Uses {
     pub(crate) tokens: BTreeMap<String, BTreeSet<Arc<str>>>,
 }
 
-/// Number of backends per feature that the gateway prepares for.
+/// For each optional feature, the number of backends that use it. The gateway prepares only features that are used.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallies {
     /// Backends to which the gateway sends a PROXY protocol header.

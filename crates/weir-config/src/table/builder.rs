@@ -51,7 +51,7 @@ pub(crate) struct Update<'s> {
     pub(crate) credentials: &'s Credentials,
 }
 
-/// The changes of the next table.
+/// The changes from the active table to the next one.
 #[derive(Debug)]
 pub(crate) struct Plan {
     routes: Vec<ChangedRoute>,
@@ -94,7 +94,7 @@ struct Difference {
 
 type Differences = BTreeMap<ScopedHost, Difference>;
 
-/// The routes of the next table, by position: changed ones, else those of the previous table.
+/// The routes of the next table, by position. A position that is not in `changed` has the route of the previous table.
 struct Entries<'b> {
     changed: FastMap<u32, &'b RouteEntry>,
     former: &'b Pages<CompiledRoute>,
@@ -253,13 +253,13 @@ impl Builder {
                 self.put_filters(filters, None);
             }
         }
-        // The former series are released only after the new ones are taken, so that series in both keep their
-        // positions.
+        // The former series are released only after the new ones are taken. So a series that the route used before and
+        // still uses keeps its position.
         former.into_iter().for_each(|former| self.series.give_back(&former.route));
     }
 
-    /// Compiles what happens to the requests of the route. `filters` is the position of its former filters, which the
-    /// new ones keep.
+    /// Compiles what happens to the requests of the route. `filters` is the position of the former filters; the new
+    /// filters get the same position.
     fn target(&mut self, entry: &RouteEntry, filters: Option<u32>, credentials: &Credentials) -> Target {
         let route = &entry.route;
         let series = self.series.take(route);
@@ -328,7 +328,7 @@ fn hosts_of(entry: &Arc<RouteEntry>) -> Vec<Option<HostPattern>> {
 }
 
 impl Difference {
-    /// The positions of the routes of the host after the change, sorted. `members` are those before it.
+    /// The positions of the host's routes after the change, sorted. `members` are their positions before the change.
     fn applied_to(&self, members: &[u32]) -> Vec<u32> {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
@@ -369,7 +369,8 @@ impl Making<'_> {
         if let Some(same) = self.groups.get(&members) {
             return Some(Arc::clone(same));
         }
-        // If a route is added, all its hosts are rebuilt, so no unchanged host can have the same routes.
+        // Searches for an unchanged host with the same routes only if no route was added: all hosts of an added route
+        // are rebuilt.
         let twin =
             if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
         let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));
@@ -377,7 +378,8 @@ impl Making<'_> {
         Some(paths)
     }
 
-    /// The paths of an unchanged host with the same routes, if one is among the first [`TWINS_MAX`] hosts of a route.
+    /// The paths of an unchanged host that has the same routes. Compares only the first [`TWINS_MAX`] hosts of one of
+    /// these routes; `None` if none of them matches.
     fn twin(
         &self,
         scopes: &Scopes,

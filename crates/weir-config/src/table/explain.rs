@@ -16,7 +16,7 @@ use crate::table::Table;
 /// Maximum number of hosts or paths that are listed.
 const NAMED_MAX: usize = 3;
 
-/// A route that does not match a request, or that another route precedes.
+/// A route that does not match a request, or that matches it but has lower precedence than the chosen route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
     /// The route, as named by [`Table::label`].
@@ -51,8 +51,8 @@ impl Table {
         self.parts.routes[route].entry.label()
     }
 
-    /// Explains why routes other than the chosen one are not chosen for a request. Returns at most `most` of them, the
-    /// nearest first, and the number of further ones. Routes that match neither host nor path are left out.
+    /// Explains why the other routes are not chosen for a request. Returns at most `most` of them, the nearest first,
+    /// and the number of the remaining ones. Routes that match neither host nor path are left out.
     pub fn passed_over(&self, request: &RequestView<'_>, most: usize) -> (Vec<PassedOver>, usize) {
         let found = self.find(request).map(|found| found.route);
         let host = LowerHost::of(request.host);
@@ -149,7 +149,7 @@ fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)>
     })
 }
 
-/// Number of bytes that `path` has in common with the most similar path of the route, from the start.
+/// Length in bytes of the longest prefix that `path` shares with a path of the route.
 fn shared_bytes(entry: &RouteEntry, path: &str) -> usize {
     let pattern = entry.pattern.iter().map(|pattern| pattern.leading_segments());
     let named = entry.route.paths().map(|(_, path)| path).chain(pattern);

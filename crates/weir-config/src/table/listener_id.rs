@@ -33,7 +33,7 @@ impl FromStr for ListenerId {
         let parsed = text.split_once('#').and_then(|(address, turn)| {
             Some(ListenerId { address: address.parse().ok()?, turn: turn.parse().ok()? })
         });
-        parsed.ok_or_else(|| format!("`{text}` is not a listener like 127.0.0.1:80#0"))
+        parsed.ok_or_else(|| format!("`{text}` is not a listener ID, such as 127.0.0.1:80#0"))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Consistent hashing with a Maglev table (Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
 //! Balancer", NSDI 2016, 3.4).
 //!
-//! Compared with a hash ring, a lookup reads only one slot, and keys are spread more evenly: each endpoint has a
-//! hundred slots or more. When an endpoint is removed, its keys are spread over the others, and few other keys move.
-//! The table depends only on the set of endpoints, so all gateways of a fleet choose the same endpoint for a key.
+//! Compared with a hash ring, a lookup reads only one slot, and keys are spread more evenly: on average, an endpoint
+//! has at least 100 slots, except in the largest table. When an endpoint is removed, its keys are spread over the
+//! others, and few other keys move. The table depends only on the addresses and weights of the endpoints, so all
+//! gateways of a fleet choose the same endpoint for a key.
 
 use twox_hash::XxHash64;
 
@@ -11,7 +12,7 @@ use crate::model::Backend;
 use crate::model::Balance;
 use crate::model::Member;
 
-/// Sizes of tables, in slots. They are prime, so that an endpoint with any step reaches each slot.
+/// Sizes of tables, in slots. They are prime, so that every step size reaches all slots.
 const SIZES: [usize; 6] = [1_021, 4_099, 16_411, 65_537, 262_147, 1_048_583];
 
 /// Minimum average number of slots per endpoint, except in the largest table.
@@ -35,7 +36,7 @@ struct Walk {
     weight: u64,
     slot: usize,
     step: usize,
-    /// The endpoint claims its next slot in the turn in which `turn * weight` reaches this value.
+    /// The endpoint claims its next slot when `turn * weight` reaches this value.
     due: u64,
 }
 
@@ -72,7 +73,7 @@ impl Maglev {
                 }
             }
         }
-        unreachable!("the endpoint with the greatest weight takes a slot at each turn")
+        unreachable!("an endpoint with the maximum weight takes a slot in each turn")
     }
 
     /// The position of the endpoint for the key with this hash; `None` if all weights are 0.

@@ -1,4 +1,4 @@
-//! The parts of a table. Versions share unchanged parts.
+//! The parts of a routing table. Versions of the table share unchanged parts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::tls::UpstreamTls;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) backends: Pages<BackendEntry>,
-    /// Positions among `backends`, by name of the backend.
+    /// Indexes in `backends`, by backend name.
     pub(crate) by_name: Sharded<u32>,
     pub(crate) routes: Pages<CompiledRoute>,
     pub(crate) filters: Pages<Arc<Filters>>,
@@ -27,13 +27,13 @@ pub(crate) struct Parts {
 pub struct BackendEntry {
     /// The name that routes use.
     pub name: String,
-    /// The configured backend; versions share it until it changes.
+    /// The configured backend; versions of the table share it until it changes.
     pub backend: Arc<Backend>,
-    /// TLS for connections to the endpoints; versions share it until it changes.
+    /// TLS for connections to the endpoints; versions of the table share it until it changes.
     pub tls: Option<Arc<UpstreamTls>>,
-    /// Whether in-flight requests are counted, because limits or retries depend on the number.
+    /// Whether in-flight requests are counted: only if limits or retries depend on their number.
     pub counts_requests: bool,
-    /// Whether the endpoint depends on the request: its hash key or its cookie.
+    /// Whether the hash key or the cookie of a request selects the endpoint.
     pub has_affinity: bool,
     /// Whether at least one endpoint is a host name.
     pub has_names: bool,
@@ -53,16 +53,16 @@ pub(crate) struct CompiledRoute {
 /// What happens to the requests of a route.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Position among [`crate::Table::backends`]; out of range if the route has no single backend, so that the filters
+    /// Index in [`crate::Table::backends`]. Out of range if the route has several backends or none; then the filters
     /// handle the request.
     pub backend: usize,
     /// The text that replaces the matched part of the path.
     pub rewrite: Option<Arc<str>>,
     /// Accepted bearer tokens; `None` if the route requires none.
     pub tokens: Option<Arc<TokenSet>>,
-    /// Position among [`crate::Table::filters`]; `None` for most routes.
+    /// Index in [`crate::Table::filters`]; `None` for most routes.
     pub filters: Option<u32>,
-    /// Position among [`crate::Table::series`]. For a route with several backends, this series counts requests that no
-    /// backend gets; the filters have the series of the backends.
+    /// Index in [`crate::Table::series`]. If the route has several backends, this series counts only requests that no
+    /// backend gets; the filters contain one series per backend.
     pub series: u32,
 }

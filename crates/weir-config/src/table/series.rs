@@ -11,7 +11,7 @@ use crate::model::Route;
 /// Maximum length of a group name in bytes.
 const GROUP_BYTES_MAX: usize = 128;
 
-/// The group that counts the requests of all groups above the limit.
+/// The group that counts the requests of all groups beyond the maximum number of groups.
 pub const OTHER_GROUPS: &str = "other";
 
 /// The labels of one series: requests with the same labels are counted together.
@@ -28,7 +28,7 @@ pub struct Series {
 pub(crate) struct SeriesList {
     pub(crate) all: Pages<Arc<Series>>,
     slots: Slots,
-    /// By group, then by backend.
+    /// The known series, by group, then by backend.
     known: FastMap<Box<str>, FastMap<Box<str>, Counted>>,
 }
 
@@ -40,14 +40,14 @@ struct Counted {
 }
 
 impl SeriesList {
-    /// Adds a use of each series of a route and returns the positions. With at most one backend there is one series.
-    /// With several backends, the first series counts requests that no backend gets; those of the backends follow in
-    /// order.
+    /// Adds one use to each series of a route, and returns their positions. A route with at most one backend has one
+    /// series. With several backends, the first series counts requests that no backend gets. One series per backend
+    /// follows, in order.
     pub(crate) fn take(&mut self, route: &Route) -> Vec<u32> {
         of_route(route).map(|(group, backend)| self.take_one(group, backend)).collect()
     }
 
-    /// Removes a use of each series of a route. Positions without uses are released.
+    /// Removes one use from each series of a route. Releases positions without uses.
     pub(crate) fn give_back(&mut self, route: &Route) {
         of_route(route).for_each(|(group, backend)| self.give_back_one(group, backend));
     }

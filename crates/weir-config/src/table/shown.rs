@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-/// The path of a map of values within a route, and a function that decides by the name whether a value is a secret.
+/// The path to a map in a route, and a function that decides by the name whether a value of this map is a secret.
 type Secrets = (&'static [&'static str], fn(&str) -> bool);
 
 const SECRETS_OF_ROUTES: [Secrets; 7] = [

@@ -32,10 +32,10 @@ pub(crate) struct Named<'n> {
 /// Configured hosts of all certificates, without `*`, in lower case.
 type Hosts = HashSet<String, RandomState>;
 
-/// As a configured host, it stands for all names in the certificate.
+/// This configured host stands for all names in the certificate.
 const CARRIED: &str = "*";
 
-/// Certificates by server name. Versions share the parts that did not change.
+/// Certificates by server name. Versions of the configuration share the parts that did not change.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     /// The certificates for clients without a server name, or with an unknown one; `None` rejects these clients.
@@ -55,9 +55,9 @@ struct Choice {
 }
 
 impl Names {
-    /// Assigns names to certificates. For each name and signature scheme, the first certificate in order wins. The
-    /// error is the position of a certificate without hosts that no client would get. With `is_strict`, there is no
-    /// default certificate.
+    /// Assigns names to certificates. For each name and signature scheme, the first certificate in order wins. Fails if
+    /// a certificate has no configured hosts and no client would get it; the error is its position. With `is_strict`,
+    /// there is no default certificate.
     pub(crate) fn new(certificates: &[Named<'_>], is_strict: bool) -> Result<Names, usize> {
         let mut names = Names {
             default: None,
@@ -69,7 +69,7 @@ impl Names {
         let hosts: Hosts = certificates.iter().flat_map(Named::own_hosts).collect();
         for (position, named) in certificates.iter().enumerate() {
             let is_used = names.add(named.certified, named.names(&hosts));
-            // The first certificate is the default, whatever its names.
+            // The first certificate is the default, even if no name is assigned to it.
             if !is_used && named.hosts.is_empty() && (position > 0 || is_strict) {
                 return Err(position);
             }
@@ -88,8 +88,9 @@ impl Names {
         Ok(names)
     }
 
-    /// The certificates for clients without a known server name. These are the first certificate, and those with
-    /// another signature scheme that share its first name and its first configured host.
+    /// The default certificates, for clients without a known server name: the first certificate, plus other
+    /// certificates for its first name. The others must add a signature scheme, and [`Named::is_beside`] must accept
+    /// them.
     fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
         let mut default = Choice::of(first.certified);
         let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
@@ -175,8 +176,8 @@ impl<'n> Named<'n> {
         self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
     }
 
-    /// The names for which this certificate is used. `hosts` are the configured hosts of all certificates. A name in
-    /// the certificate is left out if the most specific of `hosts` that covers it belongs only to other certificates.
+    /// The names for which this certificate is used. `hosts` contains the configured hosts of all certificates. A name
+    /// in this certificate is left out if its most specific match in `hosts` is configured only for other certificates.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
         let own: Hosts = self.own_hosts().collect();
@@ -184,19 +185,20 @@ impl<'n> Named<'n> {
             Some(host) => own.contains(host),
             None => self.is_for_others(),
         };
-        // A certificate's wildcard is valid for a configured host below it.
+        // A certificate with the wildcard `*.a.test` is also valid for a configured host such as `x.a.test`.
         let is_narrowed = |host: &String| !carried.contains(host) && has_wildcard_of(&carried, host);
         let narrowed: Vec<String> = self.own_hosts().filter(is_narrowed).collect();
         carried.into_iter().filter(is_own).chain(narrowed).collect()
     }
 
-    /// Whether the certificate is also used for the names in it that no configured host covers.
+    /// Whether the certificate is also used for names that it contains and no configured host covers.
     fn is_for_others(&self) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
     }
 
-    /// Whether this certificate can be a default next to `first`: both are used for other names, or this one has the
-    /// first host of `first`.
+    /// Whether this certificate can be a default next to `first`. If `first` is used for names that no configured host
+    /// covers, this certificate must also be used for such names. Otherwise this certificate must have the first
+    /// configured host of `first`.
     fn is_beside(&self, first: &Named<'_>) -> bool {
         match first.is_for_others() {
             true => self.is_for_others(),
@@ -270,8 +272,8 @@ impl Choice {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// The first certificate whose signature the client can verify; if there is none, the first one, and the handshake
-    /// fails.
+    /// The first certificate whose signature the client can verify. If there is none, returns the first certificate,
+    /// and the handshake fails.
     fn for_client(&self, offered: &[SignatureScheme]) -> Arc<CertifiedKey> {
         let is_known = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(offered).is_some();
         let known = if self.others.is_empty() { None } else { self.all().find(is_known) };

@@ -15,13 +15,13 @@ use crate::files::{Content, FileProblem, Files};
 use crate::model::PairFiles;
 use crate::tls::policy::default_provider;
 
-/// Loaded pairs, by file names. Versions share unchanged parts.
+/// Loaded certificates with their keys, by file names. Versions of the configuration share unchanged parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(Sharded<LoadedPair>);
 
-/// Loads pairs for the next version.
+/// Loads certificates with their keys for the next version of the configuration.
 pub(crate) struct PairLoader<'f> {
-    /// The active pairs, then those that an earlier attempt for the same batch loaded.
+    /// The active pairs, then the pairs that an earlier attempt loaded for the same batch.
     former: [&'f Pairs; 2],
     pub(crate) loaded: Pairs,
     provider: CryptoProvider,
@@ -38,7 +38,8 @@ impl<'f> PairLoader<'f> {
         PairLoader { former, loaded: Pairs::default(), provider: default_provider() }
     }
 
-    /// Makes a loader that starts with all active pairs, for batches in which resources still name the same files.
+    /// Makes a loader that starts with all active pairs. Use it if the contents of files change, but resources name the
+    /// same files as before.
     pub(crate) fn extending(former: [&'f Pairs; 2]) -> PairLoader<'f> {
         PairLoader { loaded: former[0].clone(), ..PairLoader::new(former) }
     }
@@ -87,7 +88,7 @@ impl PairFiles<'_> {
                 let message = format!("`{}` is not the private key of `{}`", self.key, self.certificate);
                 let mut fault =
                     files.problem(&of_key, self.key, message, "use the private key of this certificate");
-                // Either file can be the one that is not updated yet.
+                // Perhaps only one of the two files is updated so far, so the problem lists both.
                 fault.files.push(self.certificate.to_owned());
                 fault
             }
@@ -157,7 +158,8 @@ pub(crate) fn no_authorities(
     files.problem(field, file, format!("`{file}`: {error}"), remedy)
 }
 
-/// Returns the OCSP response in `file`, if it is well-formed. Whether it is for this certificate is checked by clients.
+/// Returns the OCSP response in `file`, if it is well-formed. Does not check that it is for this certificate; clients
+/// do.
 fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, Box<FileProblem>> {
     let bytes = files.content(field, file)?.bytes();
     let remedy = "use a DER file from the OCSP responder: `openssl ocsp .. -respout FILE`";
@@ -171,8 +173,8 @@ fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, 
     }
 }
 
-/// The status of an OCSP response (RFC 6960, 4.2.1); `None` if `der` does not have its form: a sequence as long as the
-/// file that starts with an enumerated value of one byte.
+/// The status of an OCSP response (RFC 6960, 4.2.1). `None` if `der` is not one sequence as long as the file, or if the
+/// sequence does not start with an enumerated value of one byte.
 fn ocsp_status(der: &[u8]) -> Option<u8> {
     let (&length, rest) = der.strip_prefix(&[0x30])?.split_first()?;
     let (length, content) = match length {

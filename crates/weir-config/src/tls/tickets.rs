@@ -27,7 +27,7 @@ use crate::files::Line;
 
 const NAME_BYTES: usize = 16;
 const TIME_BYTES: usize = 8;
-/// Length of the part before the nonce, which is authenticated but not secret.
+/// Length of the part before the nonce. This part is authenticated, but not encrypted.
 const START_BYTES: usize = NAME_BYTES + TIME_BYTES;
 const KEY_BYTES: usize = 32;
 
@@ -36,10 +36,10 @@ const SKEW_S: u64 = 300;
 
 /// Allowed length of a secret in a file, in bytes: shorter ones can be guessed, longer ones are probably another file.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
-/// Maximum number of secrets in a file, because each ticket is tried with all keys.
+/// Maximum number of secrets in a file, because the gateway searches all keys for the key of each ticket.
 const SECRETS_MAX: usize = 16;
 
-/// A digest of the listener and its client authentication. Ticket keys are derived for it.
+/// A digest of the listener and its client authentication. Each ticket key is derived from a secret and this digest.
 pub(crate) type Binding = [u8; 32];
 
 /// Encrypts and decrypts the tickets of one listener.
@@ -81,7 +81,7 @@ pub(crate) fn read_secrets(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Problem<Line>> 
             Err(_) => return Err(Problem::new("the key is not base64", remedy).at(Line(line))),
         }
         if secrets.len() > SECRETS_MAX {
-            let remedy = "remove the oldest keys: the gateway tries every key for a ticket";
+            let remedy = "remove the oldest keys: the gateway tries all keys for each ticket";
             return Err(Problem::new("too many keys; the limit is 16", remedy).at(Line(line)));
         }
     }
@@ -121,7 +121,7 @@ impl Ticketer {
             return Some(keys);
         }
         let after = Arc::new(self.after(&keys, now_s).ok()?);
-        // If another worker rotated first, its keys are used and these are dropped.
+        // If another worker rotated first, the gateway uses the keys of that worker and drops these.
         self.keys.compare_and_swap(&keys, after);
         Some(self.keys.load())
     }

@@ -41,7 +41,8 @@ pub(crate) struct ServerTls {
     names: Arc<Names>,
     secrets: Option<Content>,
     binding: Binding,
-    /// Versions with other certificates share this ticketer, as long as `binding` and the ticket keys stay the same.
+    /// Configuration versions share this ticketer as long as `binding` and the ticket keys stay the same, even if
+    /// certificates change.
     ticketer: Option<Arc<Ticketer>>,
     pub(crate) config: Arc<ServerConfig>,
 }
@@ -133,8 +134,8 @@ impl ServerTls {
         }))
     }
 
-    /// Loads TLS again when the contents of the files `changed` are new. Renewed certificates replace the former ones;
-    /// if that is not possible, everything is loaded again.
+    /// Loads TLS again for new contents of the files `changed`. Renewed certificates replace the former ones; if that
+    /// is not possible, everything is loaded again.
     pub(crate) fn reload(
         self: &Arc<ServerTls>,
         key: &str,
@@ -190,7 +191,7 @@ impl ServerTls {
     }
 }
 
-/// The binding of `listener`: a digest of the listener and its client authentication. After a change of either, earlier
+/// The binding of `listener`: a digest of the listener and its client authentication. If one of them changes, earlier
 /// sessions must not be resumed.
 fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
     // If a fleet shares ticket keys, its gateways have different addresses, so the name identifies the listener.
@@ -201,7 +202,7 @@ fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
         (Some(_), Some(ClientAuth::Optional)) => 1,
         (Some(_), _) => 2,
     };
-    // The length comes first, so that the bytes of two different listeners always differ.
+    // The length of the name comes first, so that two different listeners never give the same digest input.
     let length = (name.len() as u64).to_be_bytes();
     sha256_of([&length, name.as_bytes(), &[policy], ca.map_or(&[][..], Content::bytes)])
 }

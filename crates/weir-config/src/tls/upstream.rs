@@ -14,8 +14,8 @@ use crate::files::{Content, FileProblem, Files};
 use crate::model::{BackendTls, PairFiles, SYSTEM_AUTHORITIES, UpstreamAddress};
 use crate::tls::policy;
 
-/// TLS for connections to the endpoints of a backend. All workers share it, including sessions for resumption. Each
-/// backend has its own, and a change of certificates creates a new one.
+/// TLS for connections to the endpoints of one backend. All workers share it, including sessions for resumption. A
+/// change of certificates creates a new instance.
 #[derive(Debug)]
 pub struct UpstreamTls {
     tls: BackendTls,
@@ -31,8 +31,8 @@ impl UpstreamTls {
     pub fn name(&self, endpoint: &UpstreamAddress) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| match endpoint {
             UpstreamAddress::Ip(address) => ServerName::from(address.ip()),
-            // Validation requires `sni` for Unix sockets. No certificate is valid for this address, so the handshake
-            // would fail.
+            // Never used, because validation requires `sni` for Unix sockets. No certificate is valid for this address,
+            // so a handshake would fail.
             UpstreamAddress::Unix(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         })
     }
@@ -97,7 +97,7 @@ impl UpstreamTls {
     }
 }
 
-/// The CA certificates of the system. Those that this library cannot parse are skipped.
+/// The CA certificates of the system. Certificates that rustls cannot parse are skipped.
 fn system_authorities(files: &Files<'_>, content: &Content) -> Result<Arc<RootCertStore>, Box<FileProblem>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(content.bytes()).filter_map(Result::ok));

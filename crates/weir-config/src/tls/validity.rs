@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// The first and the last second, since 1970, in which a certificate is valid.
+/// The validity of a certificate: its first and last second, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) first_s: u64,
@@ -30,7 +30,7 @@ impl Validity {
         Some(Validity { first_s, last_s })
     }
 
-    /// Reads the validity of all certificates in a PEM file, without those that cannot be read.
+    /// Reads the validity of each certificate in a PEM file. Skips certificates that cannot be read.
     pub(crate) fn of_file(pem: &[u8]) -> Vec<Validity> {
         let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
         certificates.filter_map(|certificate| Validity::of(&certificate)).collect()

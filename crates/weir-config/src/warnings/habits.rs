@@ -7,7 +7,7 @@ use weir_document::Problem;
 use crate::filters::HeaderChanges;
 use crate::model::Route;
 
-/// Finds such text in the route with this key.
+/// Finds text in the route `key` that is special in other gateways, but literal here.
 pub(super) fn of_route(key: &str, route: &Route) -> Vec<Problem> {
     let changes =
         [("request_headers", &route.request_headers), ("response_headers", &route.response_headers)];

@@ -63,11 +63,12 @@ const KINDS: [Kind; 4] = [
         is_exact: true,
         spell: |path, _| vec![format!("{path}/")],
         readers: "Express, Spring before version 6 and others",
-        remedy: "use `path` in place of `exact`: it matches both",
+        remedy: "use `path` instead of `exact`: `path` matches with and without the trailing slash",
     },
 ];
 
-/// Names from all routes, used to construct the requests that are tried.
+/// Prefixes of routes that forward requests, and hosts and methods of all routes. The check builds test requests from
+/// them.
 struct Probes<'t> {
     /// The prefixes of routes that forward requests to backends.
     prefixes: BTreeSet<&'t str>,
@@ -78,7 +79,7 @@ struct Probes<'t> {
     look_ups_left: Cell<usize>,
 }
 
-/// The listener, host and method of a request that is tried.
+/// The listener, host and method of a test request.
 #[derive(Clone, PartialEq)]
 struct Sender<'a> {
     scope: Scope,
@@ -92,7 +93,7 @@ struct Bypass<'t> {
     field: &'static str,
     path: &'t str,
     spelling: String,
-    /// How the sender must differ from a usual one; empty if a plain GET is enough.
+    /// How the test request differs from a usual request for the rule: its listener, host or method, as text.
     by: String,
     /// The position of the route that matches the spelling.
     other: usize,
@@ -112,8 +113,8 @@ pub(super) fn around_rules(table: &Table) -> Vec<Problem> {
     KINDS.iter().filter_map(problem_of).collect()
 }
 
-/// Finds the first spelling that bypasses the rule. Each spelling is looked up in the table for all senders whose
-/// requests match the rule.
+/// Finds the first spelling that bypasses the rule. Looks up each spelling in the table for every sender (listener,
+/// host and method) whose requests match the rule.
 fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<'_>) -> Option<Bypass<'t>> {
     let route = &rule.route;
     let prefix = route.path.iter().filter(|_| !kind.is_exact);
@@ -135,7 +136,7 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<
         }
         for sender in senders(table, route, &hosts, probes) {
             let find = |path: &str| probes.find(table, &sender, path);
-            // Another route matches the plain path, for example because the rule has further conditions. Then this rule
+            // If another route matches the plain path, for example because the rule has further conditions, this rule
             // is not checked.
             if find(path) != Some(own) {
                 continue;
@@ -179,7 +180,7 @@ fn sample(pattern: &str) -> String {
     pattern.replacen('*', "x", 1).to_ascii_lowercase()
 }
 
-/// The hosts to try: those of the rule, and hosts of other routes that the rule matches.
+/// The hosts to try: the hosts of the rule, and hosts of other routes if the rule also matches them.
 fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     let patterns: Vec<HostPattern> =
         route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
@@ -194,8 +195,8 @@ fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     [own, others].concat()
 }
 
-/// The senders whose requests match the rule, usual ones first. For a rule without methods, the methods of all routes
-/// are tried.
+/// The senders (listener, host and method) whose requests match the rule; usual senders first. If the rule has no
+/// methods, the methods of all routes are tried.
 fn senders<'a>(
     table: &Table,
     route: &'a Route,

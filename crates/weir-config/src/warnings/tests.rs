@@ -102,8 +102,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
         "path: /, backend: a",
     ];
     check("", &exact, &[reported("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
-    // No warning in three cases: no other route matches the spelling, the other route does not allow more, or the route
-    // is not a rule.
+    // No warning in three cases: no other route matches the spelling, the first route rejects nothing, or the route
+    // that matches the spelling forwards no requests.
     check("merge_slashes: false", &["path: /admin, respond: { status: 403 }", "path: /b, backend: a"], &[]);
     check("merge_slashes: false", &["path: /admin, respond: { status: 200 }", "path: /, backend: a"], &[]);
     check(
@@ -111,7 +111,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
         &["path: /a, respond: { status: 403 }", "path: /, respond: { status: 200 }", "exact: /b, backend: a"],
         &[],
     );
-    // Rules for a path below that of another route. Each spelling needs only one of the settings.
+    // The path of the rule is below the path of another route. Each of these settings allows one spelling that bypasses
+    // the rule.
     let below = [
         "path: /a/admin, respond: { status: 403 }",
         "path: /a, backend: a",
@@ -124,7 +125,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     ] {
         check(rules, &below, &[reported("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
     }
-    // Spellings that start with the prefix of a route next to the rule or below it, and go up from there.
+    // Another route is next to the rule or below it. The spelling starts with the prefix of this route and goes up with
+    // `..`.
     let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
     let up = reported("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &beside, &[up]);
@@ -253,7 +255,7 @@ fn warns_about_missing_routes_and_endpoints() {
     weightless("", &[none]);
     weightless(
         ", balance: { sticky: { cookie: at } }",
-        &[&format!("{none}, except those of its sticky clients")],
+        &[&format!("{none}, except requests with a valid sticky cookie")],
     );
     check(
         &format!("{HEAD}routes: [{{ path: /, backend: a }}]\n")

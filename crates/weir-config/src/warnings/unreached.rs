@@ -108,8 +108,8 @@ fn places_of(entry: &RouteEntry) -> impl Iterator<Item = Place<'_>> {
     prefix.chain(exact).chain(route.regex.iter().map(|regex| Place::Pattern(regex)))
 }
 
-/// Why no request for the path `place` ever matches `route`; `None` if one can. The routes in `earlier` have the same
-/// path and are tried first.
+/// Why no request for the path `place` ever matches `route`; `None` if a request can match. The routes in `earlier`
+/// have the same path and are tried first.
 fn cause<'t>(
     routes: Routes<'t>,
     places: &FastMap<Place<'t>, Vec<usize>>,
@@ -165,8 +165,10 @@ fn problem(routes: Routes<'_>, route: usize, cause: Cause<'_>) -> Problem {
                 "this route never matches: {} matches all paths below `{folder}`, and a prefix wins over a regular expression",
                 routes[other].label()
             );
-            Problem::of(format!("{}.regex", entry.key), message)
-                .help("write that prefix as a regular expression, shorten the prefix, or remove this route")
+            Problem::of(format!("{}.regex", entry.key), message).help(
+                "write the prefix of the other route as a regular expression, change it so that it does not \
+                cover this expression, or remove this route",
+            )
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Request headers in conditions and hash keys that never have the expected value.
+//! Warnings about dropped headers in conditions and hash keys, and about hash keys that clients can forge.
 
 use weir_document::Problem;
 use weir_http::is_plain_name;
@@ -31,7 +31,7 @@ pub(super) fn of_state(state: &State) -> Vec<Problem> {
     routes.chain(hashed).collect()
 }
 
-/// Warns about a hash key that is a header which clients can set, because they could choose their endpoint.
+/// Warns if the hash key is a header that clients can set, because clients could then choose their endpoint.
 fn claimed(place: String, name: &str) -> Option<Problem> {
     const CLAIMS: [&str; 3] = ["x-forwarded-for", "forwarded", "x-real-ip"];
     let is_claim = CLAIMS.iter().any(|claim| claim.eq_ignore_ascii_case(name));

@@ -100,7 +100,7 @@ fn rejects_invalid_balance() {
     );
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
-        "balance.sticky.max_age: `1500ms` is not a whole number of seconds, at least 1",
+        "balance.sticky.max_age: `1500ms` is not 1 or more whole seconds",
         "write whole seconds, for example `3600s`, or remove `max_age`",
     );
     check_refused(
@@ -300,7 +300,7 @@ fn reads_unix_sockets_as_endpoints() {
     check_refused(
         "endpoints: ['unix:/a'], tls: { ca: ca.pem }",
         "tls.sni: required: a Unix socket has no host name to check the certificate against",
-        "write the name in the certificate of the service",
+        "set `sni` to the host name in the certificate of the service",
     );
 }
 
@@ -326,6 +326,6 @@ fn reads_host_names_as_endpoints() {
     check_refused(
         "endpoints: [a.test:1], tls: { ca: ca.pem }",
         "tls.sni: required: without `sni`, the certificate must be valid for the IP addresses of `a.test`",
-        "write `sni: a.test`, or the name in the certificate",
+        "set `sni` to `a.test` or to the name in the certificate",
     );
 }

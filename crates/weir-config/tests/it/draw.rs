@@ -74,7 +74,7 @@ impl<'s> Draw<'s> {
         ((self.0)() % end as u64) as usize
     }
 
-    /// True once in `times` on average.
+    /// Returns true once in `times` calls on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }

@@ -112,7 +112,8 @@ fn explains_routes_of_other_listeners() {
     assert_eq!(reported, [("routes[1]", "matches only the listener `other`")]);
 }
 
-/// Resources with several routes for the same requests. Each route has its precedence: creation time, resource, rule.
+/// Resources with several routes that match the same requests. `routes` lists the precedence of each route: creation
+/// time, resource name, position of the rule.
 fn ranked(routes: &[(i64, &str, usize)], conditions: &str) -> Vec<(Key, Resource)> {
     let mut all = resources("");
     for (created_s, name, rule) in routes {

@@ -1,6 +1,6 @@
 //! Tests of the table through its public API.
 
-// The clippy setting that allows this in tests does not apply to helpers.
+// The clippy setting that allows `unwrap` in tests does not apply to helper functions.
 #![allow(clippy::unwrap_used)]
 
 mod backends;

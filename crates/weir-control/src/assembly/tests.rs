@@ -270,7 +270,8 @@ fn reports_problems_of_several_files_together() {
     assert_eq!(folder.source.files_parsed(), parsed + 2, "the third stayed parsed");
 }
 
-/// `weir-config` rejects routes, listeners and backends. The report names the field of the manifest.
+/// Tests problems that `weir-config` finds in routes, listeners and backends: the report names the field of the
+/// manifest.
 #[test]
 fn reports_problems_of_the_model_at_fields_of_manifests() {
     let to = "{ group: gateway.weir.example, kind: Backend, name: shop }";

@@ -114,7 +114,11 @@ fn least_requests_prefers_the_less_busy_endpoint() {
     assert_eq!(bench.counts(2_000, 0).len(), 2, "idle endpoints share requests");
     let bench = Bench::new(Balance::LeastRequests, &[1, 3]);
     let _busy = [0, 1, 1].map(|position: usize| bench.endpoints[position].state.enter());
-    assert_eq!(bench.counts(50, 0), BTreeMap::from([(2, 50)]), "2 requests of weight 3 < 1 of weight 1");
+    assert_eq!(
+        bench.counts(50, 0),
+        BTreeMap::from([(2, 50)]),
+        "2 requests at weight 3 are less than 1 request at weight 1"
+    );
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn new_endpoint_begins_with_a_slow_start() {
         let bench = second_since(100 * SECOND);
         bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
     };
-    // The number of 1,100 requests that go to the second endpoint, while its weight is 10 %, 10 %, 50 %, 100 % and 100
-    // % of the first endpoint's weight.
+    // How many of 1,100 requests the second endpoint gets, while its weight is 10 %, 10 %, 50 %, 100 % and 100 % of the
+    // first endpoint's weight.
     assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
 }

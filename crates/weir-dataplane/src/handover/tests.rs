@@ -72,7 +72,7 @@ fn rejects_foreign_protocols() {
     let successors = Successors::listen(&folder.0).unwrap();
     for (says, expected) in [
         ("GET / HTTP/1.1\n".to_owned(), "unknown message `GET / HTTP/1.1`"),
-        ("x".repeat(2 * LINE_BYTES_MAX), "the message is too long"),
+        ("x".repeat(2 * LINE_BYTES_MAX), "the other process sent a message that is too long"),
     ] {
         let mut stream = UnixStream::connect(folder.0.join(NAME)).unwrap();
         stream.write_all(says.as_bytes()).unwrap();

@@ -10,13 +10,13 @@ use crate::names::Names;
 /// Counters and gauges of one backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BackendStats {
-    /// The backend's endpoints. A DNS name counts as one per address. 0 before the first use of the backend.
+    /// Number of the backend's endpoints. A DNS name counts once per address. 0 before the first use of the backend.
     pub endpoints: u64,
     /// Endpoints that are ejected or fail health checks.
     pub endpoints_out: u64,
-    /// In-flight requests at the backend's endpoints, also at removed endpoints.
+    /// In-flight requests at the backend's endpoints, including removed endpoints.
     pub requests_in_flight: u64,
-    /// Health checks of the backend's endpoints, also failed ones.
+    /// Health checks of the backend's endpoints, including failed ones.
     pub checks: u64,
     /// Failed health checks.
     pub check_failures: u64,
@@ -30,10 +30,10 @@ pub struct BackendStats {
     pub overflows: u64,
     /// Pending requests, if `limits.pending` is set.
     pub pending: u64,
-    /// Waits of requests in a queue, with any outcome.
+    /// How many times requests waited in a queue, with any outcome.
     pub waits: u64,
-    /// Connection attempts. `/stats` does not show this counter and the following ones per backend; it shows only some
-    /// of their sums over all backends.
+    /// Connection attempts. Per backend, `/stats` omits this counter and the following ones. For some of them, it shows
+    /// the sum over all backends.
     #[serde(skip)]
     pub connects: u64,
     /// Connection attempts after the first one of a request.
@@ -139,6 +139,6 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
     let help = "Requests pending in the queue of the backend (limits.pending).";
     family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
-    let help = "Times that a request waited in the queue of the backend, with any outcome.";
+    let help = "Number of waits in the queue of the backend, with any outcome.";
     family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

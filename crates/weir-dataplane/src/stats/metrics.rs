@@ -36,7 +36,7 @@ pub fn metrics() -> Vec<Metric> {
         }
     }
     for (_, values) in metrics.iter_mut().flat_map(|metric| &mut metric.labels) {
-        // A single value comes from `everything`, so the real values depend on the configuration.
+        // A single value is an example from `everything`: the real values depend on the configuration.
         if values.len() == 1 {
             values.clear();
         }

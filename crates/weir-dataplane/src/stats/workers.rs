@@ -41,8 +41,8 @@ impl Stats {
                 text.sample(name, &[("worker", &position.to_string())], value(worker));
             }
         };
-        let help = "Open client connections of the worker. Once a worker would have more than 1.25 times the mean, \
-                    new connections go to the worker with the fewest.";
+        let help = "Open client connections of the worker. If a worker would exceed 1.25 times the mean number of \
+        connections, it hands new connections to the worker with the fewest.";
         family("weir_worker_connections_open", help, &|worker| worker.connections_open);
         let help = "Version of the configuration that is active in the worker; equal in all workers once a change \
                     has taken effect.";

@@ -375,7 +375,7 @@ fn reopens_a_renamed_file() {
     assert_eq!(all, (0..30).map(|number| format!("/{number}")).collect::<Vec<_>>());
 }
 
-/// A reader that does not read delays no request. Lines that do not fit into the buffers are counted as dropped.
+/// A reader that stops reading does not delay requests. Lines that do not fit into the buffers are counted as dropped.
 #[test]
 fn slow_log_reader_drops_lines_but_no_requests() {
     const REQUESTS: u64 = 300;

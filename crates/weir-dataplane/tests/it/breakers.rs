@@ -221,8 +221,8 @@ fn freed_connection_goes_to_a_pending_request() {
     assert_eq!((upstream.connects, upstream.reused, upstream.backends["b"].waits), (1, 3, 3));
 }
 
-/// An upstream that responds to every request except `/held`. Also counts each new connection that makes more than
-/// `most` connections open at the same time.
+/// An upstream that responds to every request except `/held`. Also counts each new connection that raises the number of
+/// open connections above `most`.
 fn counting(most: usize) -> (Origin, Arc<AtomicUsize>) {
     let (here, beyond) = (Mutex::new(Vec::<TcpStream>::new()), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&beyond);

@@ -184,7 +184,7 @@ fn route(draw: &mut Draw<'_>) -> Route {
     route
 }
 
-/// Sets these fields of the route, and removes fields that exclude them.
+/// Sets these fields of the route, and removes fields that can't be combined with them.
 fn put_in(route: &mut Route, fields: &str) {
     let more: Route = weir_document::read("fields.yaml", fields).unwrap();
     if more.redirect.is_some() || more.respond.is_some() {

@@ -7,7 +7,7 @@ use crate::setup::{Origin, Proxy, Served};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
-/// Checks status and cause of the response if the upstream runs this script, and that the error is counted.
+/// Runs this script at the upstream. Checks status and cause of the response, and that the error is counted.
 fn check(script: impl Fn(&mut Served) + Send + Sync + 'static, expected: (u16, &str)) {
     // Only tests of timeouts use a short timeout, because this host may be busy.
     let more = if expected.0 == 504 { "timeouts: { response: 100ms }" } else { "" };

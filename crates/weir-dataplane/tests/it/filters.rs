@@ -47,7 +47,7 @@ fn sets_adds_and_removes_request_headers() {
         "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\n\r\n",
         PASSED,
     );
-    // Fields that the client names in `Connection` stay in the gateway. Fields that the route sets are forwarded.
+    // Fields that the client names in `Connection` are not forwarded. Fields that the route sets are forwarded.
     check(
         "request_headers: { set: { X-Own: ours } }",
         "GET /api HTTP/1.1\r\nHost: h\r\nConnection: X-Own\r\nX-Own: theirs\r\n\r\n",

@@ -71,7 +71,7 @@ fn drops_the_forwarding_header_that_is_not_trusted() {
     check("x_forwarded: true, trusted_hops: 1", both, &[&["X-Forwarded-Port: 1"], &own[..]].concat());
     let forwarded = "Forwarded: for=6.6.6.6, for=127.0.0.1;host=\"h:80\";proto=http";
     check("forwarded: true, trusted_hops: 1", both, &[forwarded]);
-    // If both are on, the trusted header decides, and the gateway writes the other one from it.
+    // If both headers are configured, the gateway reads the trusted one and writes the other one from it.
     let reported = |forwarded| [&["X-Forwarded-Port: 1", forwarded], &own[..]].concat();
     let written = reported("Forwarded: for=2.2.2.2, for=127.0.0.1;host=\"h:80\";proto=http");
     check("forwarded: true, x_forwarded: true, trusted_hops: 1", both, &written);

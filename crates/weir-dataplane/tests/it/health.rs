@@ -36,7 +36,7 @@ impl Server {
         Server { origin, is_well, is_broken }
     }
 
-    /// The number of requests without health checks.
+    /// The number of received requests, not counting health checks.
     fn requests(&self) -> usize {
         self.origin.requests().iter().filter(|request| !request.starts_with("GET /health?x ")).count()
     }

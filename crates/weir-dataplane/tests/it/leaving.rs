@@ -13,7 +13,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const EVENTS: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n";
 
-/// A gateway with these fields of its listener, its route and its backend.
+/// A gateway whose listener, route and backend have these fields.
 fn gateway(listener: &str, route: &str, origin: SocketAddr, backend: &str) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0{listener} }}]\nworkers: 1\n\
@@ -33,7 +33,7 @@ fn slow() -> Origin {
     })
 }
 
-/// A client whose request is the `count`th at the origin.
+/// A client that has sent a request. Waits until the origin has received `count` requests.
 fn asking(proxy: &Proxy, origin: &Origin, count: usize) -> Client {
     let mut client = proxy.connect();
     client.send(GET);

@@ -16,7 +16,7 @@ const CONFIGURATION: &str = "listeners: [{ address: 127.0.0.1:0 }]\nlimits: { he
     \x20     headers: { x-a: { present: true } } }\n  - { path: /plain, backend: b }\n\
     backends: { b: { endpoints: ['127.0.0.1:1'], balance: { hash: { cookie: at } } } }\n";
 
-/// Fields with lists, each with a separator.
+/// Fields that contain lists, each with the separator of its list.
 const LISTS: [(&str, &str); 13] = [
     ("Connection", ","),
     ("Accept-Encoding", ","),

@@ -31,9 +31,9 @@ impl Routed {
     }
 }
 
-/// Checks the precedence of `routes`, which all match the request. Removes the first one, then the first two, and so
-/// on: the next one must match. In the configuration the routes are in reverse order, unless their order is the only
-/// difference.
+/// Checks the precedence of `routes`, which all match the request. Removes the first route, then the first two, and so
+/// on: the next route must match. The configuration contains the routes in reverse order. With `in_order`, it contains
+/// them in this order, because only the order decides.
 fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
     for gone in 0..routes.len() {
         let answering =

@@ -52,7 +52,7 @@ fn check(overload: &str, reason: &str) {
     assert_eq!((refused.field("retry-after"), refused.field("connection")), (Some("1"), Some("close")));
     assert_eq!(proxy.gateway.overload_reasons(), [reason]);
     let asked = origin.requests().len();
-    // The overload applies to every request: also to those with a fixed response or an invalid path.
+    // The overload applies to every request, even to requests with a fixed response or an invalid path.
     for request in [GET, "GET /own HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a%zz HTTP/1.1\r\nHost: h\r\n\r\n"] {
         let mut client = proxy.connect();
         assert_eq!(client.ask(request).error(), (503, "overloaded"), "{request}");

@@ -126,7 +126,7 @@ fn response_timeout_of_a_route_overrides_other_timeouts() {
     check("{ request: 10m, backend: 10m, response: 100ms }", Served::stall, "upstream_response_timeout");
     let origin = Origin::start(|served| {
         while served.request().is_some() {
-            // Longer than the timeouts of 100 ms and 200 ms, shorter than those of an hour.
+            // Longer than the timeouts of 100 ms and 200 ms, shorter than the timeouts of an hour.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send(OK);
         }

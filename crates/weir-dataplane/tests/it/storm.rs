@@ -105,7 +105,7 @@ fn client(proxy: std::net::SocketAddr, seed: u64) {
     }
 }
 
-/// Counts panics on the gateway's threads. Otherwise such a panic would only close a connection.
+/// Counts panics on the gateway's threads, because a panic itself only closes a connection.
 fn count_panics() -> Arc<AtomicUsize> {
     let count = Arc::new(AtomicUsize::new(0));
     let (counted, former) = (Arc::clone(&count), std::panic::take_hook());

@@ -404,7 +404,7 @@ fn connections_above_the_limit_get_no_handshake() {
     assert_eq!((proxy.errors("connection_limit"), proxy.gateway.stats().tls.handshakes), (1, 1));
 }
 
-/// Clients behind a load balancer. Some of them are served by other workers than those that accepted them.
+/// Clients behind a load balancer. The worker that serves a client may differ from the one that accepted it.
 #[test]
 fn serves_tls_clients_after_a_handover_to_another_worker() {
     let ca = Authority::new("ca");

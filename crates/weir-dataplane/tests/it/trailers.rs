@@ -8,7 +8,8 @@ const CHUNKED: &str = "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n";
 const TRAILERS: &str = "X-Sum: 1\r\nCookie: a=b\r\nX-Forwarded-For: 6.6.6.6\r\nX-Weir-Error: no_route\r\nX_Sum: 2\r\n\
                         Proxy: evil\r\nServer-Timing: a;dur=1\r\nx-sum: 3\r\n";
 
-/// The trailers of [`TRAILERS`] that the upstream gets after the request body, and the client after the response body.
+/// Returns which of [`TRAILERS`] the gateway forwards: to the upstream after the request body, and to the client after
+/// the response body.
 fn passed(settings: &str, route: &str) -> [Vec<String>; 2] {
     let came = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&came);

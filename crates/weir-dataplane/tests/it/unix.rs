@@ -146,7 +146,7 @@ fn hash_and_sticky_use_the_path() {
     let endpoints = [sockets.lead("a", &a), sockets.lead("b", &b)];
     let [first, second] = endpoints.each_ref().map(String::as_str);
     let mut owners: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
-    // The owner must not depend on the order of the endpoints either.
+    // The endpoint of a hash key must not depend on the order of the endpoints.
     for order in [[first, second], [second, first]] {
         let proxy = gateway(&order, ", balance: { hash: { header: k } }", "");
         let mut client = proxy.connect();

@@ -51,7 +51,7 @@ fn reload_with_the_same_weights_continues_the_rotation() {
     let mut proxy = Proxy::with(&text("", shared, &[&a, &b, &c]));
     let mut order = answered(&proxy, 1);
     for turn in 0..7 {
-        // Another backend moves the positions of all others.
+        // An additional backend shifts the positions of all others.
         let more = text("", shared, &[&a, &b, &c]).replace(
             "backends: { a:",
             if turn % 2 == 0 { "backends: { '0': { endpoints: [] }, a:" } else { "backends: { a:" },
@@ -85,7 +85,7 @@ fn retries_on_the_same_backend() {
     let a = Origin::start(|served| {
         served.request();
         served.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
-        // The next request of this connection finds it closed.
+        // The next request on this connection gets no response: the connection is closed.
         served.request();
     });
     let (b, c) = (named("b"), named("c"));

@@ -1,4 +1,4 @@
-//! Changes of workers and listeners. The most that a client may notice is that its connection is closed.
+//! Changes of workers and listeners. At worst, a client's connection is closed.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -26,8 +26,8 @@ fn text(listeners: &[SocketAddr], workers: usize, origin: &Origin) -> String {
     )
 }
 
-/// An address without a listener. No other test may use it, because clients still connect to it after its listener is
-/// closed.
+/// An unused address for a listener. Other tests must not use it, because clients still connect to it after the
+/// listener is closed.
 fn free() -> SocketAddr {
     std::net::TcpListener::bind("127.0.7.1:0").unwrap().local_addr().unwrap()
 }
@@ -52,7 +52,7 @@ fn exchange(address: SocketAddr) -> bool {
     true
 }
 
-/// Clients that connect for each request, one after the other. No connection may be refused.
+/// Clients that send one request after the other, each on a new connection. No connection may be refused.
 struct Crowd {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<u64>>,

@@ -139,8 +139,8 @@ fn an_open_loop_below_capacity_measures_the_service_time() {
 
 #[test]
 fn a_long_overload_measures_the_capacity_of_the_peer() {
-    // One connection carries 500/s of 1,000/s, and the time-out is a tenth of the phase. So the oldest arrival in
-    // the queue is always about to expire.
+    // One connection completes 500 of 1,000 requests per second, and the time-out is a tenth of the phase. So the
+    // oldest arrival in the queue is always about to expire.
     let timeline = Timeline::new(S, 0, Some(10 * S), S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, S, 1, |_| Some(2 * MS)).run();
     check(&report);
@@ -162,7 +162,8 @@ fn slow_responses_without_a_queue_drop_nothing() {
 
 #[test]
 fn latency_includes_the_queue_from_the_intended_start() {
-    // One connection carries 500/s of 1,000/s: arrival i waits for i requests of 2 ms, due every 1 ms.
+    // One connection completes 500 of 1,000 requests per second: an arrival is due every 1 ms and takes 2 ms, so
+    // arrival i waits for i ms.
     let timeline = Timeline::new(S, 0, Some(3 * S), 10 * S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 1, |_| Some(2 * MS)).run();
     check(&report);
@@ -184,7 +185,7 @@ fn a_late_generator_reports_its_lateness_and_the_full_latency() {
     sim.oversleep_ns = 70 * US;
     let report = sim.run();
     check(&report);
-    // The first arrival is due at the start itself, without a sleep.
+    // The first arrival is due at the start, so the generator does not sleep before it.
     let late = |i: u64| if i == 0 { 0 } else { 70 * US };
     let lateness = &report.open.as_ref().unwrap().lateness;
     assert_eq!(*lateness, histogram((0..100).map(late)));
@@ -218,7 +219,7 @@ fn a_single_server_queue_agrees_with_theory() {
 #[test]
 fn overload_counts_as_dropped_and_timed_out() {
     let timeline = Timeline::new(S, 0, Some(2 * S), 100 * MS);
-    // The peer carries 500/s of 1,000/s, and sometimes stalls for longer than the time-out.
+    // The peer completes 500 of 1,000 requests per second, and sometimes stalls for longer than the time-out.
     let service = |index| Some(if index % 97 == 96 { 150 * MS } else { 2 * MS });
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 100 * MS, 1, service).run();
     check(&report);
@@ -250,13 +251,14 @@ fn requests_belong_to_the_phase_of_their_intended_start() {
     assert_eq!((report.warmup.requests.completed, report.sustained.requests.completed), (1_000, 1_000));
     let seen: Vec<_> =
         report.intervals.iter().map(|i| (i.span.sustained, i.sent, i.completed, i.sustained.len())).collect();
-    // A response that is due exactly at the boundary counts after it.
+    // A response that is due at the boundary of two intervals counts in the later interval.
     assert_eq!(seen, [(false, 1_000, 950, 0), (true, 1_000, 1_000, 950), (false, 0, 50, 50)]);
 }
 
 #[test]
 fn an_extended_warm_up_only_moves_the_phase() {
-    // The second worker has no CPU while the extension is announced, and until after the original start of the phase.
+    // In the second case, the worker has no CPU while the extension is announced, and until after the original start of
+    // the phase.
     for oversleep_ns in [0, 45 * MS] {
         let timeline = Timeline::new(S, 100 * MS, Some(S), S);
         let warm_up = WarmUp::new(S, 100 * MS, 300 * MS, 1).unwrap();
@@ -513,13 +515,13 @@ fn wake_ups_are_announced_ahead_and_cover_each_arrival_once() {
     })
     .collect();
     assert_eq!(ahead, (0..1_000).map(|i| S + i * MS).collect::<Vec<_>>());
-    // One wake-up covers two arrivals at the same time.
+    // A wake-up at 1.5 ms covers the arrivals at 0 and 1 ms.
     let mut flow = Flow::new(open(1_000.0, Spacing::Even, 1), timeline, S, 2);
     assert_eq!(flow.next_arrival_after_ns(S + 1_500 * US), Some(S + 2 * MS));
 }
 
-/// Any order of events leaves balanced counts that agree with counts kept by the test. Each seed gives another
-/// order.
+/// In any order of events, the counts balance and agree with the events that the test generates. Each seed gives
+/// another order.
 #[test]
 fn counts_balance_in_every_order_of_events() {
     for seed in 0..400 {
@@ -594,7 +596,7 @@ fn counts_balance_in_every_order_of_events() {
         check(&report);
         let mut whole = report.warmup.requests;
         whole.add(&report.sustained.requests);
-        // An arrival that is sent again counts as sent once. One that no peer processed counts as failed.
+        // An arrival counts as sent only once, even if it is sent again. If no peer processed it, it counts as failed.
         let left = report.warmup.errors.goaway + report.sustained.errors.goaway;
         assert_eq!((whole.sent, whole.failed), (sent.len() as u64, failed + left), "seed {seed}");
         assert!(whole.completed <= answered && answered <= whole.completed + whole.timed_out, "seed {seed}");

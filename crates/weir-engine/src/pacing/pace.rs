@@ -2,15 +2,15 @@
 
 /// Mean time between wake-ups at high arrival rates, in nanoseconds.
 const GRAIN_NS: u64 = 150_000;
-/// Number of wake-ups that may follow each other at once after an idle time.
+/// Number of wake-ups that are allowed at once after an idle time.
 const BURST: u64 = 10;
 
 /// The budget of a worker's wake-ups.
 ///
 /// A wake-up costs more CPU time than a request. Up to some thousand arrivals per second, each arrival has its own
-/// wake-up. Above that, arrivals that are due within [`GRAIN_NS`] share one, and are late by less than that. The
-/// budget is the generic cell rate algorithm (ITU-T I.371, annex A). It depends only on the schedule, not on the
-/// time of the calls.
+/// wake-up. Above that, arrivals that are due within [`GRAIN_NS`] share one wake-up. They are late by less than
+/// [`GRAIN_NS`]. The budget is the generic cell rate algorithm (ITU-T I.371, annex A). It depends only on the schedule,
+/// not on the time of the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// The time at which all [`BURST`] wake-ups are available again.

@@ -1,5 +1,5 @@
-//! Times at which a slot of a closed loop must not send: think times, and times outside its period of use. A
-//! connection with n concurrent streams has n slots.
+//! Times at which a slot of a closed loop must not send: think times, and the time before and after the load uses the
+//! slot. A connection with n concurrent streams has n slots.
 
 use crate::pacing::think::Think;
 use crate::spec::ShardSpec;
@@ -36,7 +36,7 @@ struct Thinker {
     until_ns: u64,
 }
 
-/// A number of connections, counted over all machines, that changes linearly during the sustained phase.
+/// The number of connections of all machines together, which changes linearly during the sustained phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ramp {
     pub(crate) from: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Ramp {
 }
 
 impl Seat {
-    /// Converts an index of this worker to an index among those of all workers on all machines.
+    /// Converts an index within this worker to an index over all workers of all machines.
     fn number(self, local: u64) -> u64 {
         self.shard.number(local * u64::from(self.workers) + u64::from(self.worker))
     }
@@ -68,7 +68,7 @@ impl Pauses {
         }
     }
 
-    /// Returns when a slot may send that is up and idle at `now_ns`; at least `now_ns`.
+    /// Returns when a slot that is up and idle at `now_ns` may send: at `now_ns` or later.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);

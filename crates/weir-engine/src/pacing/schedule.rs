@@ -1,8 +1,8 @@
 //! Due times of arrivals: a pure function of (seed, index), the same for any number of workers.
 //!
-//! First, arrivals get random or even gaps with a mean of 1 in a time without a unit. Then the inverse of the
-//! load's integrated rate maps this time to real time. So a ramp or a burst changes only how dense arrivals are:
-//! mapped back, they are the same Poisson process.
+//! First, arrivals get random or even gaps with a mean of 1, on a time scale without a unit. Then the inverse of the
+//! load's integrated rate converts this scale to real time. So a ramp or a burst changes only the conversion. On the
+//! scale without a unit, the arrivals stay the same Poisson process.
 
 use crate::spec::{ShardSpec, Spacing};
 
@@ -35,16 +35,16 @@ impl Schedule {
         Self { profile, gaps: Gaps { seed: hash(seed, 0), spacing, shard: ShardSpec::WHOLE } }
     }
 
-    /// Returns the schedule of one of several machines that share the load. Each machine numbers its arrivals from
-    /// 0.
+    /// Returns the schedule of one of several machines that share the load. Each machine numbers its arrivals from 0.
     ///
-    /// With Poisson arrivals, each machine has an independent stream whose gaps are `of` times as long. With even
-    /// spacing, machine `index` has the arrivals of the whole schedule whose number is `index` modulo `of`.
+    /// `of` is the number of machines. With Poisson arrivals, each machine has an independent stream, with a mean gap
+    /// that is `of` times as long. With even spacing, machine `index` sends the arrivals of the whole schedule whose
+    /// number modulo `of` is `index`.
     pub fn of_shard(self, shard: ShardSpec) -> Self {
         Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
     }
 
-    /// The arrivals of worker `worker` of `workers`: the indices that are `worker` modulo `workers`.
+    /// The arrivals of worker `worker` of `workers`: those whose index modulo `workers` is `worker`.
     pub fn arrivals(&self, worker: u64, workers: u64) -> Arrivals {
         let bent = match self.profile.constant() {
             Some(_) => None,
@@ -79,8 +79,8 @@ pub struct Arrivals {
     gaps: Gaps,
     /// Arrivals per second if the rate is constant, otherwise 0.
     rate_per_s: f64,
-    /// For a changing rate: the rate over time and the current position in it. It is boxed to keep constant rates
-    /// small.
+    /// For a changing rate: the rate over time and the current position in it. The box keeps this type small for
+    /// constant rates.
     bent: Option<Box<Bent>>,
     index: u64,
     /// The sum of the gaps up to this arrival; the mean gap of the load is 1.
@@ -88,7 +88,7 @@ pub struct Arrivals {
     step: u64,
 }
 
-/// The gaps of a schedule whose mean rate, over all machines, is one arrival per unit of time.
+/// The gaps between the arrivals of a schedule, in units of the mean gap of the whole load on all machines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Gaps {
     seed: u64,
@@ -249,7 +249,7 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
         let next = gaps.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>() / n;
-        // Five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
+        // The tolerance is five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
         assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
         assert!((next / variance).abs() < 5.0 / n.sqrt(), "correlation {next}");

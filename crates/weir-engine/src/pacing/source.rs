@@ -12,8 +12,8 @@ use crate::timeline::Timeline;
 pub(crate) struct Arrival {
     /// Its index among the arrivals of all machines that share the load.
     pub(crate) index: u64,
-    /// The argument for [`crate::request::RequestSource::choose`], which selects the request. It equals `index`,
-    /// except that a slot that replays a recorded session counts its own requests.
+    /// The argument for [`crate::request::RequestSource::choose`], which selects the request. It equals `index`, unless
+    /// a slot replays a recorded session: then it counts the requests of the slot.
     pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
     /// Whether the arrival is already counted as scheduled: it was handed out before, but was not sent or not
@@ -44,8 +44,8 @@ enum Model {
     Closed {
         index: u64,
         step: u64,
-        /// How many requests of a phase that ends by a count are left to start; `None` if a duration ends the
-        /// phase.
+        /// Number of requests that are left to start, if the phase ends after a number of requests; `None` if it ends
+        /// after a duration.
         left: Option<u64>,
     },
     /// An open loop stores only three positions in the schedule, not the arrivals that wait for a connection. So a
@@ -64,8 +64,8 @@ enum Model {
 }
 
 impl Source {
-    /// The arrivals of a closed loop for worker `worker` of `workers`. If a count ends the sustained phase, `left`
-    /// is this worker's part of it.
+    /// The arrivals of a closed loop for worker `worker` of `workers`. If the sustained phase ends after a number of
+    /// requests, `left` is this worker's part of that number.
     pub(crate) fn closed(worker: u64, workers: u64, left: Option<u64>) -> Self {
         let model = Model::Closed { index: worker, step: workers, left };
         Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
@@ -78,7 +78,7 @@ impl Source {
         Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
     }
 
-    /// Makes this the source of one machine: arrivals are numbered among those of all machines that share the load.
+    /// Sets which part of the load this machine drives. Arrivals are numbered over all machines that share the load.
     pub(crate) fn of_shard(self, shard: ShardSpec) -> Self {
         Self { shard, ..self }
     }
@@ -151,8 +151,8 @@ impl Source {
         }
     }
 
-    /// Returns the due time of the first arrival after `covered_ns`, the time up to which wake-ups are set. Returns
-    /// `None` if no arrival is left, and in a closed loop.
+    /// Wake-ups are set up to the time `covered_ns`. Returns the due time of the first arrival after it. Returns `None`
+    /// if no arrival is left, and in a closed loop.
     pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
         let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
         if ahead.index() < head.index() {
@@ -189,7 +189,8 @@ impl Source {
         }
     }
 
-    /// Whether all requests of a closed loop's count were started, and none was given back.
+    /// Whether a closed loop with a fixed number of requests has started all of them, and has no arrival left that was
+    /// given back.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }

@@ -8,7 +8,7 @@ use crate::pacing::schedule::{exponential, hash};
 /// Separates the random numbers of think times from those of arrivals and templates of the same seed.
 const STREAM: u64 = 0x7468_696e_6b20_7469;
 
-/// The think times of a closed loop, as configured and with the seed to draw them.
+/// The configured think times of a closed loop, and the seed for drawing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Think {
     pause: Pause,
@@ -52,7 +52,7 @@ mod tests {
         let n = drawn.len() as f64;
         let mean = drawn.iter().sum::<f64>() / n;
         let variance = drawn.iter().map(|pause| (pause - mean).powi(2)).sum::<f64>() / n;
-        // Five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
+        // The tolerance is five standard errors of each estimate. The seed is fixed, so the test cannot fail by chance.
         assert!((mean - 1.0).abs() < 5.0 / n.sqrt(), "mean {mean}");
         assert!((variance - 1.0).abs() < 5.0 * (8.0 / n).sqrt(), "variance {variance}");
     }

@@ -117,7 +117,7 @@ impl Recorder {
         }
     }
 
-    /// Lets the current interval end with the sustained phase, whose end was moved to `end_ns`.
+    /// Shortens the current interval if it ends after `end_ns`, the new end of the sustained phase.
     pub(crate) fn cut(&mut self, end_ns: u64) {
         let span = &mut self.current.span;
         span.end_ns = span.end_ns.min(end_ns.max(span.start_ns));
@@ -270,7 +270,7 @@ impl OpenTimes {
 
 /// Adds a histogram to another of the same fixed range, without loss.
 pub(crate) fn add_histogram(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
-    sum.add(other).expect("histograms of the same bounds add up");
+    sum.add(other).expect("histograms with the same bounds can be added");
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ struct RouteBooks {
 }
 
 impl Routes {
-    /// Empty counts for all routes of a source. Returns `None` if there is one route, because its counts are those
-    /// of the load.
+    /// Empty counts for all routes of a source. Returns `None` if there is only one route, because its counts equal the
+    /// counts of the load.
     pub(crate) fn new(source: &RequestSource) -> Option<Self> {
         let routes = source.routes().len();
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
@@ -45,7 +45,9 @@ impl Routes {
         let times = self.of(pick).classes[usize::from(status_class(status)) - 1]
             .get_or_insert_with(|| Box::new(small_histogram()));
         // With the value limited to the maximum, recording cannot fail.
-        times.record(latency_ns.min(HISTOGRAM_HIGH_NS)).expect("a histogram grows up to its greatest value");
+        times
+            .record(latency_ns.min(HISTOGRAM_HIGH_NS))
+            .expect("the histogram accepts values up to its maximum");
     }
 
     /// Adds the counts of another worker to these.

@@ -26,7 +26,7 @@ impl PhaseUsage {
         }
     }
 
-    /// Takes the reading at the end of the load, if the end of the phase was not observed before.
+    /// If the CPU time was not read at the end of the phase, reads it now, at the end of the load.
     pub(crate) fn close(&mut self) {
         if self.end.is_none() {
             self.end = Some(Look::now());

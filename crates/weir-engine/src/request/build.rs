@@ -20,8 +20,8 @@ use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_F
 
 /// Maximum size of all rendered requests together.
 const REQUESTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Requests may also be rendered with `Connection: close` in advance, if all requests together have at most this
-/// size. Otherwise the variant with this field is rendered when it is sent.
+/// Maximum size of all requests together, up to which their variants with `Connection: close` are rendered in advance.
+/// Above it, this variant is rendered when it is sent.
 const CLOSING_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of different files in `{pick:FILE}` placeholders.
 const PICK_FILES_MAX: usize = 16;
@@ -34,7 +34,7 @@ pub(super) struct Builder {
     parts: Vec<Part>,
     entries: Vec<Entry>,
     weights: Vec<f64>,
-    /// The index of each given request in the given order. Equal requests have the same index.
+    /// For each given request, in order: the index of its entry. Equal requests share an entry.
     order: Vec<u32>,
     values: Values,
     ranges: HashMap<(u64, u64), u32>,
@@ -161,7 +161,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Everything of a static request except its weight: two requests with equal results are merged.
+    /// What identifies a static request: everything except its weight. Requests with the same identity are merged.
     fn identity(&self, request: usize) -> (&[u8], u32, u16) {
         let entry = &self.entries[request];
         (&self.bytes[entry.start as usize..entry.end as usize], entry.checks, entry.route)
@@ -235,7 +235,7 @@ impl Builder {
         self.end_literal();
         let head_end = (self.bytes.len(), self.parts.len());
         self.literal("\r\n");
-        // The body must start with its own part.
+        // The body must begin a new part, separate from the empty line.
         self.end_literal();
         self.bytes.extend_from_slice(&decoded);
         pieces.into_iter().try_for_each(|piece| self.piece(piece, Position::Body))?;
@@ -260,7 +260,7 @@ impl Builder {
         self.draft.is_template = true;
     }
 
-    /// Adds the placeholder for a domain or a token. If the load has only one, adds its text instead.
+    /// Adds the placeholder for a domain or a token. If the load has only one domain or token, adds its text instead.
     fn turn(&mut self, part: Part) {
         let lines = if part == Part::Domain { &self.values.domains } else { &self.values.tokens };
         match lines.len() {
@@ -313,7 +313,7 @@ impl Builder {
             None => {
                 let lines = match Lines::of_file(file) {
                     Ok(lines) => lines,
-                    Err(what) => return wrong(&what, format!("correct the file {file}")),
+                    Err(what) => return wrong(&what, format!("correct the path or the contents of {file}")),
                 };
                 let list = self.lists.len() as u32;
                 self.lists.insert(file.to_owned(), list);
@@ -324,7 +324,8 @@ impl Builder {
         };
         if !self.fits[list as usize].contains(&position) {
             if let Some((number, fault)) = self.values.lists[list as usize].fault(position) {
-                let what = format!("non-empty line {} of the file contains {fault}", number + 1);
+                let what =
+                    format!("line {} of the file contains {fault} (empty lines are not counted)", number + 1);
                 return wrong(&what, format!("correct the file {file}"));
             }
             self.fits[list as usize].push(position);
@@ -356,7 +357,7 @@ impl Builder {
         let token_bytes = if self.values.tokens.len() == 1 { self.values.tokens.line(0).len() } else { 0 };
         let added = spec.method.len() + spec.path.len() + fields + body.len() + token_bytes + 128;
         if self.bytes.len() as u64 + added as u64 > REQUESTS_BYTES_MAX {
-            let message = format!("the requests are larger than {} MiB", REQUESTS_BYTES_MAX >> 20);
+            let message = format!("all requests together are larger than {} MiB", REQUESTS_BYTES_MAX >> 20);
             return invalid("requests", message, "use fewer or smaller requests");
         }
         Ok(())

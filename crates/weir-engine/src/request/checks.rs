@@ -25,7 +25,7 @@ pub(crate) struct Checks {
 pub(crate) struct CheckState {
     /// Bit n is set once the nth required header field was found with an expected value.
     fields_seen: u64,
-    /// How many bytes at the end of the body so far match the beginning of the expected text.
+    /// Number of bytes of the expected text that match the end of the body bytes received so far.
     matched: usize,
 }
 
@@ -110,7 +110,7 @@ impl CheckState {
     /// Returns whether a complete response passed the checks, and resets the state for the next response.
     ///
     /// # Errors
-    /// With the first check that failed.
+    /// The first check that failed.
     pub(crate) fn finish<'a>(
         &mut self,
         checks: &'a Checks,

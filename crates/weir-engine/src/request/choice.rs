@@ -17,11 +17,11 @@ pub(crate) struct Choice {
     order: Vec<u32>,
 }
 
-/// A column of an alias table (Vose 1991). There is one column per request. All columns are equally likely, and
-/// each is shared by two requests.
+/// A column of an alias table (Vose 1991). Each request has its own column, and part of the column can belong to one
+/// other request. All columns are equally likely.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// Part of the column that belongs to its own request, in units of 2^-32. The rest belongs to the request
+    /// Share of the column that selects the column's own request, in units of 2^-32. The rest selects the request
     /// `other`.
     own: u32,
     other: u32,
@@ -71,7 +71,7 @@ fn columns(weights: &[f64]) -> Vec<Column> {
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / mean).collect();
     let (mut small, mut large): (Vec<u32>, Vec<u32>) =
         (0..weights.len() as u32).partition(|&request| shares[request as usize] < 1.0);
-    // Columns that are left because of rounding belong to their own request alone.
+    // At first, each column belongs only to its own request. A column that is left because of rounding stays like that.
     let mut columns: Vec<Column> =
         (0..weights.len() as u32).map(|request| Column { own: u32::MAX, other: request }).collect();
     while let (Some(&little), Some(&much)) = (small.last(), large.last()) {
@@ -91,8 +91,8 @@ fn columns(weights: &[f64]) -> Vec<Column> {
 mod tests {
     use super::*;
 
-    /// Chooses a million requests, and compares how often each was chosen with its weight, within four standard
-    /// deviations. The seed is fixed, so the result is reproducible.
+    /// Chooses a million requests. The count of each must match its weight within four standard deviations. The seed is
+    /// fixed, so the result is reproducible.
     #[track_caller]
     fn check(weights: &[f64]) {
         let choice = Choice::new(11, weights);

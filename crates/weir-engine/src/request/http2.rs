@@ -45,8 +45,8 @@ impl Http2Request {
         &self.bytes[self.body_start..]
     }
 
-    /// The index of a static request, under which converted forms of it can be cached; `None` if it differs per
-    /// arrival.
+    /// The index of a static request. Callers use it as the key of a cache of converted requests. `None` if the request
+    /// differs per arrival.
     pub(crate) fn key(&self) -> Option<u32> {
         self.key
     }
@@ -169,5 +169,5 @@ fn range(start: usize, end: usize) -> Range<u32> {
 }
 
 fn find(byte: u8, bytes: &[u8]) -> usize {
-    memchr::memchr(byte, bytes).expect("heads are rendered well-formed")
+    memchr::memchr(byte, bytes).expect("the rendered request contains this byte")
 }

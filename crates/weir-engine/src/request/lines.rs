@@ -22,7 +22,7 @@ impl Lines {
     /// The non-empty lines of a text.
     ///
     /// # Errors
-    /// With the reason, without the name of the file.
+    /// Why the text is invalid. The error does not contain the name of the file.
     pub(crate) fn of_text(text: &[u8]) -> Result<Self, String> {
         if text.len() > LINES_BYTES_MAX {
             return Err(format!("the file is larger than {} MiB", LINES_BYTES_MAX >> 20));
@@ -55,7 +55,7 @@ impl Lines {
 
     pub(crate) fn push(&mut self, line: &[u8]) {
         self.bytes.extend_from_slice(line);
-        self.ends.push(u32::try_from(self.bytes.len()).expect("lists are checked to be smaller"));
+        self.ends.push(u32::try_from(self.bytes.len()).expect("the size of the list is checked earlier"));
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -6,8 +6,8 @@ use memchr::memmem::Finder;
 #[derive(Clone, Debug)]
 pub(crate) struct TextSearch {
     finder: Finder<'static>,
-    /// For n matched bytes: the length of the longest shorter prefix of the text that these n bytes also end with
-    /// (Knuth, Morris, Pratt).
+    /// For the first n bytes of the text: the length of their longest proper prefix that is also their suffix (Knuth,
+    /// Morris, Pratt).
     fallback: Vec<u32>,
 }
 
@@ -30,8 +30,8 @@ impl TextSearch {
         matched == self.finder.needle().len()
     }
 
-    /// Continues the search in the next piece of a body. The bytes before this piece end with the first `matched`
-    /// bytes of the text. Returns the same value for the bytes up to the end of this piece.
+    /// Continues the search in the next piece of a body. `matched` is the number of bytes of the text that matched at
+    /// the end of the previous piece. Returns this number for the end of this piece.
     pub(crate) fn feed(&self, mut matched: usize, piece: &[u8]) -> usize {
         let mut at = 0;
         // If the text began in an earlier piece, compare byte by byte until it is found or does not match.
@@ -46,7 +46,7 @@ impl TextSearch {
         if self.finder.find(rest).is_some() {
             return self.finder.needle().len();
         }
-        // Only the end of this piece can be the beginning of the text.
+        // The piece does not contain the whole text, but its end may match the beginning of the text.
         let tail = &rest[rest.len() - rest.len().min(self.finder.needle().len() - 1)..];
         tail.iter().fold(0, |matched, byte| self.advance(matched, *byte))
     }

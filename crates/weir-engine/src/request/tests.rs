@@ -157,10 +157,15 @@ fn lines_of_files_are_picked_and_checked() {
     for position in ["path", "header", "body"] {
         check("\n\n", position, "the file has no lines");
     }
-    let in_path = "non-empty line 2 of the file contains a byte that must be percent-encoded";
+    let in_path =
+        "line 2 of the file contains a byte that must be percent-encoded (empty lines are not counted)";
     check("a\n\nb c\n", "path", in_path);
     check("a\nb\rc\n", "path", in_path);
-    check("a\nb\rc\n", "header", "non-empty line 2 of the file contains a control character");
+    check(
+        "a\nb\rc\n",
+        "header",
+        "line 2 of the file contains a control character (empty lines are not counted)",
+    );
 
     std::fs::write(&file, "red fox\r\n\r\ncat\n").unwrap();
     let source = source(&load(vec![picks(path, "header")]));

@@ -1,8 +1,9 @@
 //! Reads recorded sessions in the format HAR 1.2 (<http://www.softwareishard.com/blog/har-12-spec/>).
 //!
-//! Requests to the recorded host are sent to the load's target, whatever their scheme. Requests to other hosts are
-//! left out and counted. The recorded host is the target's own host if the session contains it. Otherwise it is the
-//! host of the first page: of the first HTML response with a status of class 2xx, or else of the first request.
+//! Requests to the recorded host are sent to the load's target, whatever their scheme. Requests to other hosts are left
+//! out and counted. The recorded host is the target's own host if the session contains it. Otherwise it is the host of
+//! the first HTML response with a status of class 2xx. If there is no such response, it is the host of the first
+//! request.
 
 use std::fmt::Write as _;
 
@@ -187,7 +188,7 @@ impl Target<'_> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for Field { name, value } in headers {
             // HTTP/2 pseudo-header fields, and header fields that apply to one connection or message, are not sent.
-            // Host is that of the target.
+            // Host is replaced with the host of the target.
             let is_of_the_message = ["host", "content-length", "http2-settings"]
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known));
@@ -234,9 +235,10 @@ fn body(post_data: Option<PostData>) -> Result<Body, Problem<()>> {
     use base64::Engine as _;
     let Some(PostData { text, encoding, params }) = post_data else { return Ok(Body::Text(String::new())) };
     match (text, encoding.as_deref()) {
-        (None, _) if !params.is_empty() => {
-            Err(Problem::new("`postData` has parameters but no text", "record the session with its bodies"))
-        }
+        (None, _) if !params.is_empty() => Err(Problem::new(
+            "`postData` has parameters but no text",
+            "record the session again, with request bodies",
+        )),
         (None, _) => Ok(Body::Text(String::new())),
         (Some(text), Some("base64")) => Ok(Body::Base64(text)),
         (Some(_), Some(other)) if !other.is_empty() => {

@@ -4,7 +4,7 @@ use super::tests::{base, check, shown};
 use super::*;
 use crate::spec::Body;
 
-/// A recorded session with two entries. `request` is the second one, whose entry begins in line 4.
+/// A recorded session with two entries. `request` is the request of the second entry, which begins in line 4.
 fn har(request: &str) -> String {
     let first = "{\"request\": {\"method\": \"GET\", \"url\": \"http://a/first\"}}";
     format!(
@@ -55,7 +55,7 @@ fn recorded_sessions_become_requests() {
     assert_eq!(
         body("{\"text\": \"{seq}\"}"),
         Body::Base64("e3NlcX0=".into()),
-        "recorded text is no template"
+        "placeholders in recorded text are not expanded"
     );
     let cookies = "{\"method\": \"GET\", \"url\": \"http://a/\", \"cookies\": [{\"name\": \"a\", \"value\": \"1\"}, \
                    {\"name\": \"b\", \"value\": \"2\"}]}";

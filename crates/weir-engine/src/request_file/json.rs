@@ -34,7 +34,7 @@ struct LineChecks {
     body_contains: Option<String>,
 }
 
-/// A JSON object with string values, whose order is kept.
+/// A JSON object with string values, in the order of the file.
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
@@ -75,7 +75,7 @@ impl Line {
             (Some(path), None) if !path.starts_with('/') && path != "*" => {
                 return Err(Problem::new(
                     format!("path: `{path}` does not start with a slash"),
-                    "write a full URL as `url`",
+                    "start the path with a slash, or write a full URL in `url`",
                 ));
             }
             (Some(url), None) | (None, Some(url)) => target::apply(&mut request, &url, base)?,
@@ -118,7 +118,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     type Value = Fields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of texts, like {\"Accept\": \"text/html\"}")
+        f.write_str("an object with string values, like {\"Accept\": \"text/html\"}")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {

@@ -1,4 +1,4 @@
-//! Reads request files with one URL or path per line, which may follow a method.
+//! Reads request files with one URL or path per line, and an optional method before it.
 
 use weir_document::{Position, Problem};
 

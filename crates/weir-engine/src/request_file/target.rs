@@ -19,11 +19,11 @@ pub(super) fn apply(request: &mut RequestSpec, url: &str, base: &Base) -> Result
     let wanted = base.scheme();
     if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
         let message = format!("unsupported URL scheme `{scheme}`");
-        return Err(Problem::new(message, format!("use a URL with {wanted}")));
+        return Err(Problem::new(message, format!("use a URL that starts with {wanted}://")));
     }
     if !scheme.eq_ignore_ascii_case(wanted) {
         let message = format!("the URL uses {}, but the target uses {wanted}", scheme.to_ascii_lowercase());
-        return Err(Problem::new(message, "use one scheme for the requests and the target"));
+        return Err(Problem::new(message, "use the same scheme for the requests and the target"));
     }
     check_authority(authority)?;
     set_field(&mut request.headers, "Host", authority.to_owned());

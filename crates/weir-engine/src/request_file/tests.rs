@@ -103,9 +103,9 @@ fn errors_of_lists_have_lines() {
     check(
         "http://a/\nhttps://a/\n",
         "u.txt:2:1: the URL uses https, but the target uses http",
-        "use one scheme for the requests and the target",
+        "use the same scheme for the requests and the target",
     );
-    check("ftp://a/", "u.txt:1:1: unsupported URL scheme `ftp`", "use a URL with http");
+    check("ftp://a/", "u.txt:1:1: unsupported URL scheme `ftp`", "use a URL that starts with http://");
     check("http:///x", "u.txt:1:1: `` is not a valid host", "use the form `http://host/path`");
     check("http://a\"b/x", "u.txt:1:1: `a\"b` is not a valid host", "use the form `http://host/path`");
     check(
@@ -139,7 +139,7 @@ fn errors_of_lists_have_lines() {
 fn too_many_requests_are_rejected_with_the_position() {
     let error = |text: &str| parse_each("u", text.as_bytes(), &base(), 2, &mut |_| Ok(())).err();
     assert_eq!(error("/a\n\n/a\n"), None);
-    assert_eq!(error("/a\n\n/a\n/b\n").unwrap().to_string(), "u:4:1: more than 2 requests");
+    assert_eq!(error("/a\n\n/a\n/b\n").unwrap().to_string(), "u:4:1: the file has more than 2 requests");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn errors_of_json_lines_have_lines() {
     check(
         "{\"path\": \"http://a/\"}",
         "1: path: `http://a/` does not start with a slash",
-        "write a full URL as `url`",
+        "start the path with a slash, or write a full URL in `url`",
     );
     check("{\"path\": \"/\", \"weight\": 0}", "1: weight: `0` is out of range", "use a number above 0");
     check(

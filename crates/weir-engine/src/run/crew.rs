@@ -56,8 +56,8 @@ impl Crew {
             let options = WorkerOptions {
                 name: format!("load-{worker}"),
                 cpu: cpu_of(worker, part.workers),
-                // At a high priority, a closed loop or a spinning worker would take CPU time from the server,
-                // because it may use its whole CPU.
+                // A closed loop or a spinning worker may use a whole CPU. At a high priority, it would take CPU time
+                // from the server.
                 is_urgent: matches!(spec.model, ModelSpec::Open { .. }) && !spec.spin,
             };
             let thread = spawn_thread(options, move || work(plan))
@@ -113,7 +113,7 @@ pub(super) fn await_connections(
         match events.recv_timeout(STOP_CHECK_PERIOD) {
             Ok(_) => connected += 1,
             Err(RecvTimeoutError::Timeout) if !has_lost_one() => {}
-            // A worker has ended. It is not one that has just reported, because such a worker waits for the start.
+            // A worker has ended without reporting. Workers that have reported do not end: they wait for the start.
             Err(_) => return false,
         }
     }
@@ -158,7 +158,8 @@ mod tests {
         }
         assert!(await_connections(&events, 2, || true), "who has reported may end");
         events_in.send((0, Event::Connected)).unwrap();
-        // The sender stays alive, like that of a worker that waits for the start.
+        // The sender `events_in` stays open, as with workers that wait for the start. So only `has_lost_one` shows that
+        // a worker has ended.
         assert!(!await_connections(&events, 2, || true));
     }
 

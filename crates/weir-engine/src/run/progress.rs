@@ -10,10 +10,10 @@ use crate::timeline::{Span, Timeline};
 
 /// Receives the progress of a load.
 pub trait Progress {
-    /// Called when a second of the load has ended, on the coordinator's thread and never on a worker's.
+    /// Called when a second of the load has ended, on the coordinator's thread and never on the thread of a worker.
     ///
-    /// A worker that ends early may report its part of a second late. That part is passed in another call with the
-    /// same `t_s`. So the counts and histograms of all calls add up to those of the record.
+    /// A worker that ends early may report its part of a second late. That part is passed in another call with the same
+    /// `t_s`. So the counts and histograms of all calls add up to the counts and histograms of the record.
     fn second(&self, second: &LiveSecond);
 }
 
@@ -31,8 +31,8 @@ pub struct LiveSecond {
     pub timed_out: u64,
     /// The lost requests that were not sent within the time-out.
     pub dropped: u64,
-    /// Mean number of requests per second that the schedule asks for in this second; `None` in a closed loop and
-    /// after the end of the schedule.
+    /// Mean arrival rate of the schedule in this second, in requests per second; `None` in a closed loop and after the
+    /// end of the schedule.
     pub offered_per_s: Option<f64>,
     /// Number of connections that the load uses in the middle of this second.
     pub connections: u32,

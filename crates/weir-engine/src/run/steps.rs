@@ -15,8 +15,8 @@ use crate::spec::{LoadSpec, ModelSpec, Part, StepSpec};
 
 /// Separates the seeds of steps from each other and from the load's own seed.
 const STEP: u64 = 0x6c62_272e_07bb_0142;
-/// Time for opening the connections of the next step, in a load with planned starts. It follows the time to wait for
-/// the last responses of the step before.
+/// Time for opening the connections of the next step, in a load with planned starts. It begins after the wait for the
+/// last responses of the previous step.
 const OPENING_NS: u64 = 1_000_000_000;
 
 /// Drives the steps one after the other, until the last one ends or `stop` is set.
@@ -57,8 +57,8 @@ pub(crate) fn drive_all(
 /// The record of one step on this machine.
 fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     let part = Part::of(spec);
-    // Besides the latency distribution, the result of a step contains only summaries, and summaries of several
-    // machines cannot be merged. So the distributions are kept.
+    // `result` contains only summaries of times, and summaries of several machines cannot be merged. So the
+    // distributions are kept, too.
     let distributions = record.distributions.as_ref().map(|kept| Distributions {
         service_time: Some(record.service_time.clone()),
         lateness: record.lateness.clone(),
@@ -107,7 +107,8 @@ fn spec_of(spec: &LoadSpec, step: &StepSpec, nth: u64) -> LoadSpec {
     }
 }
 
-/// Passes the seconds of a step to `progress`, with `t_s` counted from the start of the whole load (`by_s` later).
+/// Passes the seconds of a step to `progress`. Adds `by_s` to `t_s`, which then counts from the start of the whole
+/// load.
 struct Later<'a> {
     progress: &'a dyn Progress,
     by_s: f64,
@@ -125,7 +126,7 @@ fn end_s(record: &LoadRecord) -> f64 {
     record.seconds.iter().map(|second| second.t_s + second.length_s).fold(0.0, f64::max)
 }
 
-/// Adds the record of a step to that of the steps before. The step began `begun_s` after the start of the load.
+/// Adds the record of a step to the sum of the previous steps. The step began `begun_s` after the start of the load.
 fn added(mut sum: LoadRecord, step: LoadRecord, begun_s: f64) -> LoadRecord {
     let before_s = sum.result.duration_s;
     let total_s = before_s + step.result.duration_s;
@@ -231,8 +232,8 @@ mod tests {
             start_at_ns: Some(100 * S),
             ..LoadSpec::default()
         };
-        // The warm-up of 2 s is before the first step. A step lasts 5 s, and up to 3 s are needed for its last
-        // responses.
+        // The warm-up of 2 s is before the first step. After each step of 5 s, there are 3 s for its last responses and
+        // 1 s for opening connections.
         assert_eq!([0, 1, 2].map(|nth| start_at_ns(&spec, nth)), [100 * S, 111 * S, 120 * S].map(Some));
         assert_eq!(start_at_ns(&LoadSpec { start_at_ns: None, ..spec }, 1), None);
     }

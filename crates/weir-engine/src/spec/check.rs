@@ -33,8 +33,9 @@ impl LoadSpec {
         self.validate_requests()
     }
 
-    /// Whether the warm-up may be extended. This requires that the load after it is constant and does not end by a
-    /// count, and that no other machine drives a part of it, which would have to start its phase at the same time.
+    /// Whether the warm-up may be extended. The load after the warm-up must be constant, and must not end after a
+    /// number of requests. No other machine may drive a part of the load, because all machines must start the phase at
+    /// the same time.
     pub fn may_warm_up_longer(&self) -> bool {
         self.is_steady() && self.request_count.is_none() && self.shard.unwrap_or_default().is_whole()
     }

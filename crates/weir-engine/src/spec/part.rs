@@ -20,7 +20,8 @@ impl<'a> Part<'a> {
         part
     }
 
-    /// Number of connections of all workers of this machine; with a ramp of connections, at its end.
+    /// Number of connections of all workers of this machine. With a ramp of connections, this is the number at the end
+    /// of the ramp.
     pub(crate) fn connections(&self) -> u32 {
         self.share(self.spec.connections)
     }

@@ -60,8 +60,8 @@ impl LoadSpec {
         let has_field =
             |name: &str| request.headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
         if !self.tokens.is_empty() && has_field(TOKEN_FIELD) {
-            let message = format!("the request has its own `{TOKEN_FIELD}` header");
-            return invalid("tokens", message, "remove the header or the tokens");
+            let message = format!("the request already has the header `{TOKEN_FIELD}`");
+            return invalid("tokens", message, "remove this header, or remove the tokens");
         }
         if !self.domains.is_empty() {
             return Ok(());
@@ -261,8 +261,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(is_token_byte)
 }
 
-/// Whether a byte is allowed in a token as RFC 9110, 5.6.2 defines it, such as a method or the name of a header
-/// field.
+/// Whether a byte is allowed in a token (RFC 9110, 5.6.2), such as a method or a header name.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -403,7 +402,7 @@ mod tests {
         }
         check(
             |spec| spec.requests[0].headers.push(("authorization".into(), "Basic x".into())),
-            "tokens: the request has its own `Authorization` header | remove the header or the tokens",
+            "tokens: the request already has the header `Authorization` | remove this header, or remove the tokens",
         );
         check(
             |spec| spec.tokens = vec!["a".into(); LINES_MAX + 1],

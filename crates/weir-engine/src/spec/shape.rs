@@ -12,9 +12,10 @@ use crate::EngineError;
 pub const STEPS_MAX: usize = 1_000;
 /// Maximum number of concurrent streams per connection. Servers rarely allow more than a few hundred.
 pub const STREAMS_MAX: u32 = 10_000;
-/// Minimum period of bursts. The schedule is computed burst by burst, so shorter periods would be slow.
+/// Minimum period of bursts. The schedule is computed burst by burst, which is slow for shorter periods.
 const BURST_EVERY_MIN: Duration = Duration::from_millis(1);
-/// Maximum number of requests in an open loop that ends by a count. All due times are computed to find the end.
+/// Maximum number of requests of an open load that ends after a number of requests. weir computes the due times of all
+/// of them to find the end.
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 impl LoadSpec {
@@ -81,7 +82,7 @@ impl LoadSpec {
             return invalid(
                 "requests",
                 format!("`{count}` is out of range for a load with a rate"),
-                format!("use at most {OPEN_COUNT_MAX}, or a duration"),
+                format!("use at most {OPEN_COUNT_MAX} requests, or a duration"),
             );
         }
         let slowest_per_s = self
@@ -140,8 +141,7 @@ impl LoadSpec {
                 (None, _) => {}
             }
         }
-        // Without a duration per step, the load ends after a count of requests per step, and the total duration is
-        // not limited here.
+        // Without a duration, each step ends after a number of requests. Then the total duration is not checked here.
         let total_ns = self.duration_ns.unwrap_or(0).saturating_mul(self.steps.len() as u64);
         if total_ns > DURATION_MAX_NS {
             return invalid("duration", "the steps last longer than a week", "use fewer or shorter steps");
@@ -224,8 +224,8 @@ mod tests {
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing: Spacing::Poisson }
     }
 
-    /// Changes a valid load, and checks how the error of its validation begins. An empty `said` means that the load
-    /// stays valid.
+    /// Changes a valid load, and checks that its validation error starts with `said`. If `said` is empty, the load must
+    /// still be valid.
     fn check(change: impl FnOnce(&mut LoadSpec), said: &str) {
         let mut spec = good();
         change(&mut spec);

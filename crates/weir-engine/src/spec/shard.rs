@@ -16,21 +16,21 @@ const START_AHEAD_MAX_NS: u64 = 600 * 1_000_000_000;
 ///
 /// All machines together send the same load as a single machine would (`docs/method.md#many-machines`):
 ///
-/// - *Poisson arrivals*: each machine draws its own random stream, at 1/`of` of the rate. Together they are a
-///   Poisson process, whatever the differences between the machines' clocks. Ramps and bursts change the rate of
-///   all streams in the same way.
-/// - *Even spacing*: machine `index` sends every `of`-th request of the schedule, beginning with number `index`. If
-///   a machine starts 2 ms late, each of its requests is 2 ms late.
-/// - *Bursts* begin at times relative to the start of each machine. So the edges of a burst are blurred by the
-///   differences between the starts.
-/// - *Connections* and the *number of requests* are split as evenly as possible; the first machines have the
-///   remainder. If the number of connections changes over time, the machines open or close them in round robin.
+/// - *Poisson arrivals*: each machine draws its own random arrivals, at the rate divided by `of`. Together they are a
+///   Poisson process, even if the machines' clocks differ. Ramps and bursts change the rate of all machines in the same
+///   way.
+/// - *Even spacing*: machine `index` sends every `of`-th request of the schedule, beginning with number `index`. If a
+///   machine starts 2 ms late, each of its requests is 2 ms late.
+/// - *Bursts* begin at times relative to the start of each machine. So if the machines start at different times, the
+///   edges of a burst are blurred by the difference.
+/// - *Connections* and the *number of requests* are split as evenly as possible; the first machines get the remainder.
+///   If the number of connections changes over time, the machines open or close them in round robin.
 /// - *Requests* are numbered over all machines: request n of this machine has the number n x `of` + `index`. Mixes,
-///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session use this number, so the values of
-///   `{seq}` and `{uuid}` are unique. If the number of tokens or domains has a factor in common with `of`, each
-///   machine uses only some of them.
-/// - *Think times*, the server names of TLS sessions and the choice of sessions that are resumed are random, and
-///   depend on (seed, index).
+///   `{seq}`, `{uuid}`, tokens, domains and the entries of a recorded session use this number, so the values of `{seq}`
+///   and `{uuid}` are unique. If the number of tokens or domains and `of` have a common factor, each machine uses only
+///   some of the tokens or domains.
+/// - *Think times*, the server names of TLS sessions, and the choice of sessions to resume are random. They depend on
+///   (seed, index).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardSpec {
@@ -49,7 +49,7 @@ impl ShardSpec {
         self.of == 1
     }
 
-    /// Converts a number that counts on this machine only to a number over all machines.
+    /// Converts an index on this machine, of a request or a connection, to the index over all machines.
     #[inline]
     pub(crate) fn number(self, local: u64) -> u64 {
         local * u64::from(self.of) + u64::from(self.index)
@@ -68,8 +68,8 @@ impl Default for ShardSpec {
     }
 }
 
-/// Returns the share of `total` for number `index` of `of` workers or machines. Shares are equal, except that the
-/// first ones have the remainder.
+/// Returns the share of `total` that worker or machine `index` of `of` gets. Shares are equal, except that the first
+/// ones get the remainder.
 pub(crate) fn share(total: u64, index: u32, of: u32) -> u64 {
     let (index, of) = (u64::from(index), u64::from(of));
     total / of + u64::from(index < total % of)
@@ -93,8 +93,7 @@ impl LoadSpec {
         self.request_count.map_or(Ok(()), |count| validate_shared(of, count, "request"))
     }
 
-    /// Checks whether a planned start fits the other fields. Whether it is in the future is checked when the load
-    /// runs.
+    /// Checks that a planned start fits the other fields. The time itself is checked when the load runs.
     pub(super) fn validate_start(&self) -> Result<(), EngineError> {
         if self.start_at_ns.is_some() && !self.steps.is_empty() && self.request_count.is_some() {
             return invalid(
@@ -115,7 +114,8 @@ fn validate_shared(of: u32, total: u64, noun: &str) -> Result<(), EngineError> {
     let (have, machines) = (counted(total, noun), counted(of.into(), "machine"));
     invalid(
         "shard",
-        // The first machines have the remainder, so `total` is the index of the first machine that gets none.
+        // Each of the first `total` machines gets one connection or request. So the machine with index `total` is the
+        // first that gets none.
         format!("{machines} cannot share {have}: the shard with index {total} gets no {noun}"),
         format!("use at most {}, or at least {}", counted(total, "machine"), counted(of.into(), noun)),
     )
@@ -131,7 +131,7 @@ pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), Engine
         "start",
         format!("the planned start is {} s ahead", ahead_ns / 1_000_000_000),
         format!(
-            "plan the start at most {} s ahead, on the CLOCK_MONOTONIC of this machine",
+            "plan the start at most {} s ahead, in CLOCK_MONOTONIC time of the machine that sends the load",
             START_AHEAD_MAX_NS / 1_000_000_000
         ),
     )

@@ -1,5 +1,5 @@
-//! Server names (SNI) of the TLS connections of a load. A connection always has the same name, or each of its
-//! sessions gets a random one.
+//! Server names (SNI) of the TLS connections of a load. Either a connection always has the same name, or each TLS
+//! session gets a random one.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::pacing::schedule::seed_of_shard;
 use crate::request::Choice;
 use crate::spec::{LoadSpec, ShardSpec, TlsSpec};
 
-/// Separates the choice of server names from other random numbers of the same seed.
+/// Changes the seed (XOR), so that the choice of server names does not repeat other random choices of the load.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
-/// The number that a choice depends on contains the index of the worker above this bit, and the number of the
-/// session below it.
+/// A number determines each random choice. Its bits from this one up contain the index of the worker; the bits below
+/// contain the number of the session.
 const WORKER_SHIFT: u32 = 40;
 
 /// The server names of a load. Cloning is cheap.
@@ -23,13 +23,13 @@ pub(crate) struct Names {
     names: Arc<[ServerName<'static>]>,
     /// The random choice of a name; `None` if connections use the names in round robin.
     draw: Option<Arc<Choice>>,
-    /// Index of the worker, so that each worker chooses other names.
+    /// Index of the worker. Each worker makes its own random choices of names.
     worker: u32,
     shard: ShardSpec,
 }
 
 impl Names {
-    /// The names of a load: its domains; without domains, the name in `tls`; without that, the host.
+    /// The names of a load: its domains, else the name in `tls`, else the host.
     ///
     /// # Errors
     /// If one of them is neither a host name nor an address.
@@ -121,7 +121,7 @@ mod tests {
             let off = (f64::from(count) - draws * share).abs();
             assert!(off <= 4.0 * sigma, "{count} of weight {weight}: {off} off, sigma {sigma}");
         }
-        // Each worker makes its own choices, and a repetition makes the same ones.
+        // Two workers make different choices. The same worker makes the same choices again.
         let drawn =
             |worker| (1..100).map(|session| names.of_worker(worker).pick(0, session).0).collect::<Vec<_>>();
         assert_eq!(drawn(0), drawn(0));

@@ -3,12 +3,12 @@
 
 use rustls::CertificateError;
 
-/// Why the server's certificate was rejected, if it is something that a user can fix.
+/// Why the server's certificate was rejected. Only reasons that a user can fix have a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateRejection {
     /// The certificate is signed by an untrusted authority, or by itself.
     UnknownAuthority,
-    /// The certificate is that of a CA, which a server cannot use as its own.
+    /// The certificate is a CA certificate, which a server cannot use.
     AuthorityAsServer,
     /// The certificate does not match the requested server name.
     WrongName,

@@ -9,15 +9,15 @@ use rustls::pki_types::ServerName;
 
 /// Minimum number of tickets per server name. Servers send about two tickets with every handshake.
 const PER_NAME_MIN: usize = 8;
-/// Up to this number of server names, the store has room for two tickets per connection and name. With more names, all
-/// names together have no more room than this number of names.
+/// Up to this number of server names, the store has room for two tickets per connection and name. With more names, its
+/// total size stays the same, unless [`PER_NAME_MIN`] requires more.
 const NAMES_FEW: usize = 32;
 
 /// TLS sessions by server name.
 ///
-/// A TLS 1.3 ticket is used only once (RFC 8446, C.4), and a new connection uses the tickets of a connection that
-/// was closed. When many connections close at once, all of their tickets are here. So there is room for two tickets
-/// per connection, as if each client had its own store.
+/// A TLS 1.3 ticket is used only once (RFC 8446, C.4), and a new connection uses the tickets of a connection that was
+/// closed. When many connections close at once, the store must hold all of their tickets. So it has room for two
+/// tickets per connection, as if each client had its own store.
 #[derive(Debug)]
 pub(crate) struct Tickets {
     per_name: usize,

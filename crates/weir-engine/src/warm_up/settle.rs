@@ -17,8 +17,8 @@ const BATCH: usize = 5;
 /// Minimum number of batches for a decision.
 const BATCHES_MIN: usize = 8;
 
-/// Minimum relative difference between the part that MSER cuts off and the rest. Noise alone sometimes makes MSER
-/// cut off half of a series, and such parts do not differ by this share.
+/// Minimum relative difference between the part that MSER cuts off and the rest. Noise alone sometimes makes MSER cut
+/// off half of a series, but then the difference is smaller.
 const TRANSIENT_SHARE: f64 = 0.05;
 
 /// Whether the series settled within its first half. Returns true if there are too few observations to decide.
@@ -43,7 +43,7 @@ fn squared_error(batches: &[f64]) -> f64 {
     batches.iter().map(|batch| (batch - center).powi(2)).sum::<f64>() / (batches.len() as f64).powi(2)
 }
 
-/// The median; of an even number of values, the lower of the two in the middle.
+/// The median. For an even number of values, the lower of the two middle values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -13,7 +13,7 @@ use crate::recording::books::Cause;
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
-/// How often a worker checks, while its connections open, whether the load ends early.
+/// Interval at which a worker checks for an early end of the load while its connections open.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
 /// Time between retries while the listen queue of a Unix socket is full.
 const QUEUE_LOOKED_FOR_NS: u64 = 2_000_000;
@@ -45,7 +45,7 @@ pub(super) struct Net {
     dialing: Dialing,
     /// Number of slots per connection. A slot holds one in-flight request.
     pub(super) streams: usize,
-    /// Whether each connection has its own domain. Otherwise each request has its own.
+    /// Whether each connection has a domain. Otherwise each request has one.
     has_domains: bool,
     /// Number of requests after which a connection is closed.
     pub(super) requests_max: u64,
@@ -71,7 +71,7 @@ impl Talk {
     pub(super) fn http1(&mut self) -> &mut Http1 {
         match self {
             Self::Http1(http1) => http1,
-            Self::Http2(_) => unreachable!("all connections of a load speak the same"),
+            Self::Http2(_) => unreachable!("all connections of a load use the same HTTP version"),
         }
     }
 
@@ -113,8 +113,8 @@ impl Connection {
         self.link.has_failed() && (!self.link.is_up() || self.is_opening())
     }
 
-    /// Whether reading must pause because the peer does not read the replies that are pending for it. If writing
-    /// has failed, reading does not pause, because it shows how the connection ended.
+    /// Whether to pause reading because the peer does not read pending replies. After a failed write, reading
+    /// continues, because it shows how the connection ended.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         match &mut self.talk {
@@ -176,8 +176,7 @@ impl Net {
         self.connections[place].link.session().map(Session::domain)
     }
 
-    /// Opens the connections that are needed at the start, before the load starts. After the start, failed ones are
-    /// retried.
+    /// Opens the connections that the load uses from its start. Failed attempts are retried after the start.
     pub(super) fn connect_first(&mut self, timer: &mut Timer, is_ended: impl Fn() -> bool) {
         let deadline_ns = mono_ns() + CONNECT_TIMEOUT_NS;
         let mut put_off = Vec::new();
@@ -360,8 +359,8 @@ impl Worker {
         self.lost(place, now_ns, cause);
     }
 
-    /// Handles the end of a connection without in-flight requests. This is an error only if the connection never
-    /// carried a request and was closed early.
+    /// Handles the end of a connection without in-flight requests. This is an error only if the connection was closed
+    /// soon after it was opened and never carried a request.
     pub(super) fn lost(&mut self, place: usize, now_ns: u64, cause: Cause) {
         if self.net.connections[place].link.is_useless(now_ns) {
             self.flow.connection_error(now_ns, cause);
@@ -419,7 +418,7 @@ impl Worker {
         self.flow.note_missing(missing, now_ns);
     }
 
-    /// Closes a connection after its last response if the falling number of connections no longer includes it.
+    /// Closes an idle connection if the number of connections has decreased and the load no longer uses this one.
     fn close_if_done(&mut self, place: usize, now_ns: u64) {
         let connection = &self.net.connections[place];
         let is_idle = connection.link.is_up() && !connection.is_opening();

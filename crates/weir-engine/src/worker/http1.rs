@@ -13,7 +13,7 @@ use crate::request::Place;
 #[derive(Debug)]
 pub(super) struct Http1 {
     exchange: Exchange,
-    /// The index of the arrival whose request is in flight, or was the last one.
+    /// The arrival index of the in-flight request, or else of the last one.
     index: u64,
     /// The index of this request in the mix.
     request: u32,
@@ -23,7 +23,7 @@ pub(super) struct Http1 {
     is_writing: bool,
     /// Whether a part of the response has arrived.
     is_partial: bool,
-    /// Whether the socket accepts no more bytes of the request until the poll reports it.
+    /// Whether the write is blocked: the socket accepts no more bytes of the request until the poll reports it.
     is_blocked: bool,
 }
 
@@ -41,8 +41,8 @@ impl Http1 {
         }
     }
 
-    /// Resets the state when the connection ends. Returns how many of its states count in [`Worker::partial`]: a
-    /// partial response, and a blocked write.
+    /// Resets the state when the connection ends. Returns by how much [`Worker::partial`] must decrease: 1 for a
+    /// partial response, and 1 for a blocked write.
     pub(super) fn end(&mut self) -> usize {
         self.is_writing = false;
         usize::from(std::mem::take(&mut self.is_partial)) + usize::from(std::mem::take(&mut self.is_blocked))

@@ -47,7 +47,7 @@ pub(super) struct Http2 {
     streams: Vec<Option<Stream>>,
     in_flight: usize,
     woken: Arc<Woken>,
-    /// Slots whose requests are queued in the library, and of which nothing was written yet.
+    /// Slots whose requests are queued in the library, with no byte written yet.
     unsent: Vec<usize>,
     /// Number of slots of this connection that the peer allows to use at the same time.
     allowed: usize,
@@ -107,8 +107,7 @@ pub(crate) struct Http2Books {
 }
 
 impl Http2Books {
-    /// Records that a peer allows only `allowed` of the `streams` concurrent streams that the load wants per
-    /// connection.
+    /// Records that a peer allows only `allowed` concurrent streams per connection, if the load needs more (`streams`).
     pub(super) fn note_allowed(&mut self, allowed: usize, streams: usize) {
         if allowed < streams {
             let least = self.streams_allowed_min.unwrap_or(u32::MAX);
@@ -144,7 +143,7 @@ impl Http2 {
             .initial_connection_window_size(WINDOW_BYTES);
         let shaking = pin!(builder.handshake(pipe.clone()));
         let Poll::Ready(Ok((sender, connection))) = shaking.poll(&mut nobody()) else {
-            unreachable!("memory takes the preface at once");
+            unreachable!("the in-memory pipe accepts the preface at once");
         };
         let mut begun = Self {
             pipe,
@@ -233,7 +232,7 @@ impl Http2 {
         self.sender.current_max_send_streams().min(self.streams.len())
     }
 
-    /// Whether reading must pause because the peer does not read the replies that the library has for it.
+    /// Whether to pause reading because the peer does not read the library's pending replies.
     #[inline]
     pub(super) fn pauses_reading(&mut self) -> bool {
         let is_blocked = self.pipe.is_blocked();
@@ -241,8 +240,8 @@ impl Http2 {
         is_blocked
     }
 
-    /// Returns once, after a pause, that reading can continue. The poll does not report bytes again that were left
-    /// in the socket.
+    /// Whether reading can continue after a pause; true only once per pause. The caller must then read, because the
+    /// poll does not report the bytes again that were left in the socket.
     fn reads_on(&mut self) -> bool {
         self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }
@@ -270,7 +269,7 @@ impl Http2 {
     }
 }
 
-/// What polling a stream has shown: its response is not complete, is complete, or failed.
+/// Result of polling a stream: its response is incomplete, complete, or failed.
 enum Polled {
     Waits,
     Whole,
@@ -328,7 +327,7 @@ impl Worker {
         let (head, body) = match self.http2_request(request, place, start.index) {
             Ok(made) => made,
             Err(said) => {
-                // The request cannot be sent over HTTP/2, but other requests of the mix may be.
+                // This request cannot be sent over HTTP/2. Other requests of the mix may work.
                 self.net.said.add(Some(said));
                 let now_ns = mono_ns();
                 self.flow.failed(start.slot, now_ns, Cause::Http2);
@@ -339,7 +338,7 @@ impl Worker {
         let Some(http2) = connection.talk.http2() else { return self.flow.not_sent(start.slot) };
         let sent = match http2.sender.poll_ready(&mut nobody()) {
             Poll::Ready(Ok(())) => http2.sender.send_request(head, body.is_empty()),
-            // The peer allows no more streams now. The slot is used again when it does.
+            // The peer allows no more streams now. The slot is used again once the peer allows more.
             Poll::Pending => return self.flow.not_sent(start.slot),
             Poll::Ready(Err(error)) => Err(error),
         };
@@ -692,7 +691,7 @@ mod tests {
         assert!(http2.drive().is_none() && !http2.reads_on());
         assert!(http2.pauses_reading() && !http2.reads_on(), "the pipe is full");
         assert!(http2.pipe.is_flooded());
-        // If the peer reads all pending replies, the library writes the remaining ones.
+        // Once the peer has read the pending replies, the library writes the replies that did not fit before.
         let first = drain(&mut http2);
         assert!(http2.drive().is_none() && !http2.pauses_reading());
         assert!(http2.reads_on() && !http2.reads_on(), "once");

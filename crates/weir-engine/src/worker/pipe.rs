@@ -1,4 +1,5 @@
-//! An in-memory connection that replaces a socket, so that the worker can drive a library that expects one by hand.
+//! An in-memory connection that replaces a socket. So the worker itself can drive the HTTP/2 library, which expects a
+//! socket.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -12,8 +13,8 @@ use super::replies::Replies;
 
 /// Maximum amount of pending output. Above it, the library cannot write.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that were read or written are removed from a buffer once there are this many. So the cost of moving the
-/// rest is less than one move per byte.
+/// Bytes that were read or written are removed from a buffer once there are this many. So on average, each byte is
+/// moved less than once.
 const USED_BYTES_MAX: usize = 256 * 1024;
 
 /// Both ends of an in-memory connection. The HTTP/2 library holds one clone, and the worker the other.
@@ -50,7 +51,7 @@ impl Pipe {
         self.0.borrow_mut().is_ended = true;
     }
 
-    /// Passes pending output to `write`, which returns how many bytes it accepted, until it accepts none. Returns
+    /// Passes pending output to `write` until it accepts no more. `write` returns how many bytes it accepted. Returns
     /// the total. An error after the first bytes is not returned; the next call gets it again.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
         let state = &mut *self.0.borrow_mut();
@@ -69,7 +70,7 @@ impl Pipe {
             state.output.clear();
             state.written = 0;
         } else if state.written >= USED_BYTES_MAX {
-            // While a peer reads slowly, the buffer never becomes empty.
+            // While a peer reads slowly, the buffer never becomes empty, so written bytes are removed here.
             state.output.drain(..state.written);
             state.written = 0;
         }
@@ -87,7 +88,7 @@ impl Pipe {
         self.0.borrow().replies.are_too_many()
     }
 
-    /// Whether output is at its limit, so that the library may have had more to write.
+    /// Whether pending output is at its limit. Then the library may have more to write.
     pub(super) fn is_full(&self) -> bool {
         let state = self.0.borrow();
         state.output.len() - state.written >= OUTPUT_BYTES_MAX

@@ -86,7 +86,7 @@ impl Replies {
         self.mark = self.queued;
     }
 
-    /// Whether more replies are pending than for any peer that reads them.
+    /// Whether so many replies are pending that the peer cannot be reading them.
     pub(super) fn are_too_many(&self) -> bool {
         self.before_mark + self.after_mark > WAITING_BYTES_MAX
     }

@@ -11,7 +11,7 @@ use crate::tls::Session;
 /// Maximum number of different messages. Further ones are counted together, as "other".
 const SAYINGS_MAX: usize = 16;
 
-/// The result of a worker's load, and what the worker used for it.
+/// The result of a worker's load, with the CPU time and the run-queue delay of its thread.
 #[derive(Debug)]
 pub(crate) struct WorkerReport {
     pub(crate) flow: FlowReport,

@@ -14,7 +14,7 @@ const DEFERRAL_NS_MAX: u64 = 300_000;
 const FREE_MIN: usize = 4;
 /// Before a planned start, the worker sleeps until this much time is left, and then spins.
 const SPUN_NS: u64 = 60_000;
-/// How often a worker checks, before a planned start, whether the load ends early.
+/// Interval at which a worker checks for an early end of the load before a planned start.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
 
 /// Waits until `CLOCK_MONOTONIC` has reached `start_ns`.

@@ -43,7 +43,7 @@ impl Woken {
         insert(&self.words, at);
     }
 
-    /// Number of 64-bit words that hold the set. [`Woken::take`] takes the index of a word, which must be less.
+    /// Number of 64-bit words that hold the set. [`Woken::take`] accepts an index below this number.
     #[inline]
     pub(super) fn words(&self) -> usize {
         self.words.len()

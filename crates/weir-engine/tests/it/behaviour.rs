@@ -194,7 +194,7 @@ fn a_refusing_peer_is_counted_and_nothing_completes() {
     assert!(requests.scheduled > 0);
     assert_eq!((requests.dropped, requests.sent), (requests.scheduled, 0));
     assert!(record.result.errors.refused > 0);
-    // Retries are delayed more and more, so they do not flood the peer.
+    // The delay between connection attempts grows, so they do not flood the peer.
     assert!(record.result.errors.refused < 100, "{:?}", record.result.errors);
     let mut spec = closed(address, 10);
     spec.timeout_ns = 100 * MS;

@@ -1,4 +1,4 @@
-//! HTTP/2 servers that greet in unusual ways, flood the client, or read late.
+//! HTTP/2 servers that send or expect SETTINGS at unusual times, flood the client, or read late.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -141,7 +141,7 @@ fn a_server_that_waits_for_our_settings_gets_them_with_the_preface() {
 
 #[test]
 fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
-    /// Far more than the kernel can buffer for a connection.
+    /// The server stops after this number of bytes, which is far more than the kernel can buffer for a connection.
     const MOST: u64 = 256 << 20;
     for frame in [PING, SETTINGS] {
         let listener = listener();
@@ -149,7 +149,7 @@ fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
         let (most, block) = (Arc::new(AtomicU64::new(0)), frame.repeat(4_096));
         let seen = Arc::clone(&most);
         let address = serve(listener, move |mut client| {
-            // This server never reads.
+            // This server never reads. The timeout keeps its writes from blocking forever.
             client.set_write_timeout(Some(Duration::from_secs(20)))?;
             client.write_all(SETTINGS)?;
             for nth in 1.. {
@@ -170,7 +170,7 @@ fn a_flood_of_pings_or_settings_closes_the_connection_with_its_cause() {
             said.keys().any(|said| said.contains("floods the connection with PING or SETTINGS")),
             "{said:?}"
         );
-        // The sum of the kernel's buffers on both sides, and of the client's own limits.
+        // The limit below covers the kernel's buffers on both sides and the client's own limits.
         let most = most.load(Ordering::Relaxed);
         assert!(most < 64 << 20, "{most} bytes were read from a server that read no replies");
     }

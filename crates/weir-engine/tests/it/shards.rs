@@ -1,5 +1,5 @@
-//! Loads that several engines drive together: counts are exact, names are unique, and all engines start at the same
-//! time.
+//! Loads that several engines drive together: counts are exact, the values of `{seq}` and `{uuid}` are unique, and all
+//! engines start at the same time.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::relay::Watched;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// The load as machine `index` of `of` drives it.
+/// Returns a copy of `spec` for machine `index` of `of` machines.
 fn part(spec: &LoadSpec, index: u32, of: u32) -> LoadSpec {
     LoadSpec { shard: Some(ShardSpec { index, of }), ..spec.clone() }
 }
@@ -29,8 +29,8 @@ fn drive_shards(spec: &LoadSpec, of: u32) -> Vec<LoadRecord> {
     })
 }
 
-/// Merges the records of all parts. The result must meet the invariants of a record of one machine with as many
-/// workers.
+/// Merges the records of all parts. The result must meet the same invariants as a record of one machine with the same
+/// total number of workers.
 fn merged(spec: &LoadSpec, records: &[LoadRecord]) -> LoadRecord {
     let shards = records.iter().zip("abcdefgh".chars()).map(|(record, name)| ShardRecord {
         agent: name.into(),
@@ -205,7 +205,7 @@ fn a_planned_start_is_exact_or_fails_with_its_reason() {
 fn a_load_that_is_stopped_before_its_planned_start_sends_nothing() {
     let peer = Peer::start(|stream, _| say(stream, OK));
     for mut spec in [open(peer.address, 1_000.0, 1_000 * MS), closed(peer.address, 10)] {
-        // The test must not wait for this start in about ten minutes.
+        // This start is about ten minutes away. The test stops the load before it.
         spec.start_at_ns = Some(weir_io::mono_ns() + 590_000 * MS);
         spec.workers = 2;
         let stop = AtomicBool::new(false);

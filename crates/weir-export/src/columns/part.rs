@@ -134,7 +134,7 @@ fn network(name: &str, role: Role, who: &str) -> Vec<Column> {
         }),
     ];
     let column = |(what, meaning, of): Described<NetworkUsage, u64>| {
-        let meaning = format!("{}; missing on `network: loopback`.", meaning.replace("WHO", who));
+        let meaning = format!("{}; missing with `network: loopback`.", meaning.replace("WHO", who));
         Column::integer(format!("{name}_network_{what}"), meaning, move |entry| {
             usage(entry, role)?.network.as_ref().and_then(of)
         })

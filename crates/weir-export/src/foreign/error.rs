@@ -1,4 +1,4 @@
-//! Errors of files of other programs, and their remedies.
+//! Errors in result files of other programs, and their remedies.
 
 use super::ForeignFile;
 
@@ -69,12 +69,13 @@ pub enum ForeignError {
         name: String,
         /// What is missing.
         detail: String,
-        /// How to produce a file that contains it.
+        /// How to produce a file that can be compared.
         remedy: &'static str,
     },
     /// The file is from another program than the first file on its side of the comparison.
     #[error(
-        "{name} is a file of {program}, and {other} is a file of {of_other}: the files of one side must be repeats of one measurement"
+        "{name} is a file of {program}, but {other} is a file of {of_other}: all files on one side of the comparison \
+        must be repeats of the same measurement"
     )]
     Mixed {
         /// Name of the file, as the user gave it.
@@ -124,7 +125,7 @@ fn the_same(name: &str, other: &str) -> String {
     }
 }
 
-/// The start of a text, as errors quote it.
+/// Shortens a text, to quote its start in an error.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{}..", &text[..end]),

@@ -1,6 +1,6 @@
 //! Reads files of the Gorouter rig (`routing-perf-release`). `throughputramp` writes a line per request: the start in
 //! RFC 3339 and the response time in seconds. It repeats the header before each step of its ramp. `cpumonitor` writes
-//! how busy the host's CPU is, in percent, in one column for all cores together or in one column per core.
+//! the CPU usage of the host in percent: one column for all cores together, or one column per core.
 
 use jiff::Timestamp;
 use weir_analysis::compare::{Measure, Series};
@@ -96,7 +96,7 @@ pub(super) fn read(
         return Err(ForeignError::Nothing {
             name: samples.first().map(|samples| samples.name.clone()).unwrap_or_default(),
             detail: "the file has only CPU samples, and no requests".into(),
-            remedy: "put the file with start-time,response-time before this file: perf.csv,cpu.csv",
+            remedy: "put the file with the columns start-time,response-time before this file: perf.csv,cpu.csv",
         });
     };
     if let Some(other) = requests.iter().find(|other| other.steps.len() != first.steps.len()) {
@@ -117,7 +117,7 @@ pub(super) fn read(
     if let Some(elsewhere) = samples.iter().find(|samples| !samples.at.iter().any(|at| is_within(&at))) {
         return Err(ForeignError::Nothing {
             name: elsewhere.name.clone(),
-            detail: format!("no CPU sample is from the time of the requests in {}", first.name),
+            detail: format!("the file has no CPU samples from the time of the requests in {}", first.name),
             remedy: "use the CPU file of the same measurement",
         });
     }
@@ -129,11 +129,11 @@ pub(super) fn read(
     let is_of_host = samples.iter().any(|samples| samples.columns == 1);
     if is_of_host && cores.is_none() {
         notes.push(
-            "CPU percentages are of the whole host; set its cores with --cores N to get CPU time per request"
+            "CPU percentages refer to the whole host; set its core count with --cores N to get CPU time per request"
                 .into(),
         );
     } else if !samples.is_empty() {
-        notes.push("CPU time is of the whole host, including other processes".into());
+        notes.push("CPU time covers the whole host, including other processes".into());
     }
     let series = (0..first.steps.len()).map(|at| {
         let steps: Vec<&Step> = requests.iter().map(|requests| &requests.steps[at]).collect();

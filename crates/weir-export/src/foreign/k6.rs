@@ -1,5 +1,5 @@
-//! Reads k6's end-of-test summary: the file of `--summary-export`, or the data of `handleSummary`, in which the values
-//! are one level deeper, under `values`.
+//! Reads k6's end-of-test summary: the file of `--summary-export`, or the data of `handleSummary`. In the latter, the
+//! values are one level deeper, under `values`.
 
 use super::error::cut;
 use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up};
@@ -89,7 +89,7 @@ pub(super) fn read(repeats: &[Summary]) -> Read {
     let mut warnings: Vec<String> = failed_repeats(&all).into_iter().collect();
     if worst > 0.0 {
         warnings.push(format!(
-            "up to {} of the requests of a repeat failed",
+            "in the worst repeat, {} of the requests failed",
             weir_analysis::quantity::percent(worst)
         ));
     }

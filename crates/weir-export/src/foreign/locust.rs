@@ -112,8 +112,8 @@ impl Statistics {
         }
     }
 
-    /// Whether all quantiles are whole milliseconds, as Locust writes them. The mean does not count, because Locust
-    /// does not round it.
+    /// Whether all quantiles are whole milliseconds, as Locust writes them. The mean is excluded, because Locust does
+    /// not round it.
     fn is_rounded(&self) -> bool {
         let quantiles = TIMES.iter().zip(&self.times_ns).filter(|((.., quantile), _)| quantile.is_some());
         quantiles.filter_map(|(_, ns)| *ns).all(|ns| (ns / 1e6).fract() == 0.0)

@@ -63,7 +63,7 @@ impl Line {
             && self.fields.iter().zip(columns).all(|(field, name)| field.trim() == name)
     }
 
-    /// The error that `value` in `column` of this line is not an `expected`.
+    /// The error for a `value` in `column` of this line that is not an `expected`.
     pub(super) fn wrong(
         &self,
         file: &ForeignFile,

@@ -46,8 +46,8 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
     let dataset = read(&[("perf.csv", PERF), ("perfAgain.csv", PERF_AGAIN)], None).unwrap();
     let loads: Vec<&str> = dataset.series.iter().map(|series| series.load.as_str()).collect();
     assert_eq!(loads, ["step 1", "step 2"]);
-    // Four requests start from 33.000 on; the last one ends at 33.100 in the first file and at 33.102 in the second.
-    // Seconds are converted to nanoseconds.
+    // Four requests start at 33.000 s or later. The last one ends at 33.100 s in the first file, and at 33.102 s in the
+    // second. Seconds are converted to nanoseconds.
     near(&values(&dataset.series[0], "throughput"), &[40.0, 4.0 / 0.102]);
     near(&values(&dataset.series[0], "p50"), &[10e6, 11e6]);
     near(&values(&dataset.series[0], "p99"), &[70e6, 72e6]);
@@ -59,8 +59,8 @@ fn steps_of_the_gorouter_rig_are_loads_and_its_files_repeats() {
 #[test]
 fn cpu_of_the_gorouter_rig_is_assigned_to_steps() {
     let dataset = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], Some(4.0)).unwrap();
-    // First step: a quarter of four cores for 100 ms, divided by four requests. Second step: half of the cores for 50
-    // ms, divided by four requests.
+    // CPU time per request in microseconds. First step: a quarter of four cores for 100 ms, divided by four requests.
+    // Second step: half of the cores for 50 ms, divided by four requests.
     near(&values(&dataset.series[0], "cpu"), &[25_000.0]);
     near(&values(&dataset.series[1], "cpu"), &[25_000.0]);
     let unknown = read(&[("perf.csv", PERF), ("cpuStats.csv", CPU)], None).unwrap();

@@ -98,7 +98,7 @@ fn a_mixed_run_as_csv() {
     assert_eq!((rows.get(0, "data_limit_cpus"), rows.get(0, "control_limit_cpus")), ("0.5", ""));
     assert_eq!(rows.get(0, "status_2xx"), rows.get(0, "requests_completed"));
     assert_eq!((rows.get(0, "status_5xx"), rows.get(0, "tls_handshakes")), ("0", ""));
-    // Cell 1 is envoy, which is overloaded: a quantile among requests without a response is empty, not zero.
+    // Cell 1 is envoy, which is overloaded: a quantile that falls on a request without a response is empty, not zero.
     assert_eq!((rows.get(3, "gateway"), rows.get(3, "latency_ns_p99")), ("envoy", ""));
     assert_eq!(rows.get(3, "requests_timed_out"), "8200");
     let failed = rows.rows.iter().position(|row| row.contains(&"failed".to_owned())).unwrap();
@@ -154,7 +154,8 @@ fn the_json_document_has_the_whole_run() {
     let document: Value = serde_json::from_str(&weir_export::json(&run, &cells).unwrap()).unwrap();
     assert_eq!(document["run"], serde_json::to_value(&run).unwrap());
     assert_eq!(document["cells"].as_array().unwrap().len(), cells.len());
-    // With the descriptions replaced by the histograms, the cells equal the original ones.
+    // In the JSON, an object with count and quantiles replaces each histogram. Once the histograms are put back, the
+    // cells equal the original ones.
     let mut reported = document["cells"].clone();
     let described = put_back(&mut reported);
     assert!(described > cells.len() * 20, "{described} histograms");
@@ -166,7 +167,8 @@ fn the_json_document_has_the_whole_run() {
     assert_eq!(latency["quantiles_ns"]["p99"], record.result.latency_ns.p99.unwrap());
 }
 
-/// Replaces every description of a histogram with the histogram itself. Returns the number of histograms.
+/// Replaces each object that contains a histogram, its count and its quantiles with the histogram itself. Returns the
+/// number of histograms.
 fn put_back(value: &mut Value) -> usize {
     if let Some(histogram) = value.get("hdr_v2_base64") {
         assert!(value["quantiles_ns"].get("p9999").is_some() && value["count"].is_u64(), "{value}");
@@ -187,7 +189,7 @@ fn summaries_of_k6() {
     let summaries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(summaries.len(), 28, "a line per measured load");
     insta::assert_snapshot!(serde_json::to_string_pretty(&summaries[1]).unwrap());
-    // Envoy's open load is overloaded: quantiles among requests without a response are null.
+    // Envoy's open load is overloaded: quantiles that fall on requests without a response are null.
     assert_eq!(summaries[3]["metrics"]["http_req_duration"]["p(99)"], Value::Null);
     assert_eq!(summaries[3]["metrics"]["http_req_failed"]["passes"], 8200);
 }

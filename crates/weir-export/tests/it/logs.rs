@@ -71,6 +71,6 @@ fn a_histogram_that_cannot_be_decoded_is_reported() {
     let cells: Vec<_> = serde_json::from_value(value).unwrap();
     for error in [weir_export::hdr(&run, &cells), weir_export::json(&run, &cells)] {
         let error = error.unwrap_err().to_string();
-        assert!(error.starts_with("cell 1, load `full`: the histogram is not in"), "{error}");
+        assert!(error.starts_with("cell 2, load `full`: the histogram is not in"), "{error}");
     }
 }

@@ -5,7 +5,7 @@ use weir_results::{Cell, CellOutcome};
 
 use crate::fixture::{self, Scene};
 
-/// Sets every number in a cell to the end of its range, because an imported archive may contain such values.
+/// Sets one number after another to its maximum, because an imported archive may contain such values.
 #[test]
 fn numbers_at_the_end_of_their_range_never_panic() {
     let (mut run, mut cells) = fixture::run(Scene::Single, &[0.5]);

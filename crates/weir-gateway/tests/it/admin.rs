@@ -84,7 +84,7 @@ pub(crate) fn endpoints(gateway: &Gateway, fields: &[&str]) -> Value {
     shown.as_array().expect("a list").iter().map(fields_of).collect()
 }
 
-/// An upstream that responds with 500, except for `/slow`, which waits for the release.
+/// An upstream that responds with 500. A request for `/slow` waits for a message on the channel instead.
 fn broken_origin() -> (SocketAddr, Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -301,8 +301,8 @@ fn the_level_of_the_access_log_changes_at_run_time() {
     assert_eq!(std::fs::read_to_string(kept.path().join("log")).expect("a log"), "/\n/\n/\n");
 }
 
-/// Probes time out after one second, but silent clients only after ten. So a full server must not wait for that
-/// timeout.
+/// Probes time out after one second, silent clients only after ten. So if silent clients use all connections of the
+/// admin server, a probe must not wait until they time out.
 #[test]
 fn silent_clients_are_closed_for_new_ones() {
     let gateway = Gateway::start_with(&config(origin().0), &[]);

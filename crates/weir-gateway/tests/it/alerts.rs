@@ -1,5 +1,5 @@
 //! The alerts in dashboards/rules: promtool accepts them, and they name existing metrics, labels and causes. Each alert
-//! fires in its case and in no other. The operations page names the alerts that page somebody.
+//! fires in its case and in no other. `docs/operations.md` names the alerts with `severity: page`.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -17,7 +17,8 @@ const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 /// Labels that Prometheus itself adds.
 const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
 
-/// A series, then values that make an alert fire, and values that do not. Both cover half an hour, a minute apart.
+/// A series, then values that make an alert fire, and values that do not. Both cover half an hour with one value per
+/// minute.
 type Series = (&'static str, &'static str, &'static str);
 
 /// The series that make each alert fire.
@@ -158,7 +159,8 @@ fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
     samples.flat_map(labels).collect()
 }
 
-/// Metrics of a gateway with a certificate after its first request. They include every series that a rule can name.
+/// Metrics of a gateway that has a certificate and has served one request. They include every series that a rule can
+/// name.
 fn exposed() -> String {
     let dir = tempfile::tempdir().expect("a temporary folder");
     Authority::new(dir.path()).sign(&dir.path().join("own"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
@@ -203,7 +205,7 @@ fn rules_name_existing_metrics_labels_and_causes() {
     }
 }
 
-/// A promtool test: with these series, this many alerts that match the selector fire.
+/// A promtool test: with these series, `firing` alerts that match the selector fire; `None` means that no alert fires.
 fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Value {
     let series: Vec<Value> =
         series.into_iter().map(|(name, values)| json!({ "series": name, "values": values })).collect();

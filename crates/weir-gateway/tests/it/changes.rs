@@ -1,5 +1,5 @@
 //! The program under load while SIGHUP reloads its file and a symbolic link swaps its certificate. Each response comes
-//! from a version that was active between the sending of the request and its response.
+//! from a version that was active at some time between the request and the response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -117,7 +117,7 @@ fn link(dir: &Path, version: usize) {
     std::fs::rename(dir.join("next"), dir.join("now")).expect("it is swapped");
 }
 
-/// Connects, and checks that the certificate was active during the handshake, unless the session is resumed.
+/// Connects. Unless the session is resumed, checks that the certificate was active during the handshake.
 fn secure(world: &World, config: &Arc<ClientConfig>, host: usize) -> Stream {
     let shaking_hands = || {
         let server = ServerName::try_from(name(host)).expect("a name");

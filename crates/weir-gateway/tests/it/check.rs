@@ -17,7 +17,7 @@ impl Folder {
         Folder(dir)
     }
 
-    /// Exit code, output and messages for this text.
+    /// Checks a configuration with this text. Returns exit code, output and messages.
     fn check(&self, text: &str, more: &[&str]) -> (Option<i32>, String, String) {
         self.write("gateway.yaml", text);
         self.run(&[&["check", "gateway.yaml"], more].concat())
@@ -109,7 +109,7 @@ fn all_errors_are_reported_at_once() {
     let folder = Folder::new();
     let mut text = GOOD.to_owned();
     let mut lines = Vec::new();
-    // Mistakes that concern different parts and change no line numbers.
+    // Mistakes in different parts of the configuration. They change no line numbers.
     for what in [
         "missing field `address`",
         "unsupported cipher suite `RC4-SHA`",

@@ -63,7 +63,7 @@ const BROTLI_BYTES_MAX: u64 = 4096 << 10;
 /// Concurrent responses.
 const STREAMS: usize = 16;
 
-/// An origin whose responses start with `bytes` of text and never end. It counts the responses that sent the text.
+/// An origin whose responses start with `bytes` of text and never end. It counts the responses whose text was sent.
 fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -77,7 +77,7 @@ fn endless_origin(bytes: usize) -> (SocketAddr, Arc<AtomicUsize>) {
             std::thread::spawn(move || {
                 let read = stream.read(&mut [0; 4096]).expect("a request");
                 assert!(read > 0);
-                // With a small send buffer, most of the sent text was also read by the gateway.
+                // The send buffer is small. So once the text is written, the gateway has read most of it.
                 rustix::net::sockopt::set_socket_send_buffer_size(&stream, 32 << 10).expect("a buffer");
                 stream.write_all(answer.as_bytes()).expect("it is read");
                 count.fetch_add(1, Ordering::SeqCst);

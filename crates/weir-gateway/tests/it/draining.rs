@@ -8,7 +8,7 @@ use rustix::process::{Signal, kill_process};
 use crate::operations::program;
 use crate::process::{GET, Gateway, ask, config, connect, origin};
 
-/// A gateway that logs to a file, with an exchange in flight while the origin lives.
+/// A gateway that logs to a file. One exchange is in flight until the origin is dropped.
 fn busy(drain: &str, runtime_dir: Option<&tempfile::TempDir>) -> (Gateway, TcpStream, TcpListener) {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let gateway = start(silent.local_addr().expect("its address"), drain, runtime_dir);
@@ -67,7 +67,7 @@ fn signals_are_handled_while_an_old_process_drains() {
     gateway.upgrade();
     assert_ne!(gateway.process, former);
     check_signals(&mut gateway, former);
-    // The new process is a separate one, and keeps serving.
+    // The signals to the old process did not affect the new one, which keeps serving.
     gateway.signal(Signal::HUP);
     gateway.line("reloaded ");
     // Dropping the origin ends the exchange, so the old process exits.

@@ -18,11 +18,11 @@ use client::Case;
 use gateway::{Gateway, relay};
 use origin::Origin;
 
-/// Connections per class. No class has more forms than these.
+/// Number of connections per class, enough to send every form of each class.
 const VARIATIONS: usize = 10;
 
-/// How long the test waits for a connection on which nothing arrives. A gateway rejects at once, so this time passes
-/// only if the test fails.
+/// Timeout for a connection on which nothing arrives. A gateway rejects at once, so the timeout expires only if the
+/// test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -49,7 +49,7 @@ fn nothing_malformed_reaches_the_origin() {
     assert!(!messages.contains("panicked"), "{messages}");
 }
 
-/// Tests the test: for each malformed class, it must report a relay that checks nothing.
+/// Tests the test: for each malformed class, a relay without checks must be reported.
 #[test]
 fn a_relay_is_detected() {
     for (number, class) in all().enumerate() {

@@ -129,7 +129,7 @@ fn a_new_route_in_the_directory_is_the_only_file_that_is_parsed() {
     write(served.dir.path(), "blog.yaml", &blog);
     assert_eq!(served.reload(), [""; 0]);
     assert_eq!((who("blog.test").as_str(), served.source.files_parsed()), ("b", 4));
-    // An invalid file is named in the error, and nothing changes.
+    // The error names the invalid file, and the active configuration stays.
     write(served.dir.path(), "blog.yaml", &blog.replace("name: b }", "name: c }"));
     let lines = served.reload();
     let expected =

@@ -48,7 +48,7 @@ fn start(dir: tempfile::TempDir, text: &str) -> Gateway {
     Gateway::spawn_in(dir, text, Command::new(env!("CARGO_BIN_EXE_weir-gateway")))
 }
 
-/// Connects, has one exchange, and stays connected.
+/// Connects, sends a request, reads the response, and stays connected.
 fn idle(config: &Arc<ClientConfig>, gateway: &Gateway) -> StreamOwned<ClientConnection, TcpStream> {
     let name = ServerName::try_from("a.test").expect("a name");
     let connection = ClientConnection::new(Arc::clone(config), name).expect("a client");
@@ -239,7 +239,7 @@ fn a_flood_of_slow_heads_leaves_no_memory_behind() {
         .collect();
     gateway.wait_for("the heads", |g| g.resident_bytes() > before + TAKEN_BYTES_MIN);
     drop(flood);
-    // The gateway checks every five seconds, and returns memory that was free three times in a row.
+    // The gateway checks for free memory every five seconds. It returns memory that was free in three checks in a row.
     let is_back = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
         resident(&mut good) < before + STAYS_BYTES_MAX

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, KeyPair};
 
-/// Expects `a.pem`, `a.key` and `b.key` in the same folder.
+/// A valid configuration. It expects `a.pem`, `a.key` and `b.key` in the same folder.
 pub(crate) const GOOD: &str = "\
 listeners:
   - { address: 127.0.0.1:8080, name: plain }
@@ -55,13 +55,13 @@ pub(crate) struct Mistake {
     pub(crate) what: &'static str,
     /// Part of the remedy.
     pub(crate) remedy: &'static str,
-    /// Which other checks find it.
+    /// Kind of the mistake. It determines which other checks find the mistake.
     pub(crate) kind: Kind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Invalid YAML or a duplicate name: there is no document.
+    /// Invalid YAML or a duplicate name, so that no document can be parsed.
     Syntax,
     /// A wrong type or form, which the JSON Schema rejects too.
     Form,

@@ -53,7 +53,7 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     // A 503 is retried if another endpoint may succeed. If none does, the client gets it.
     ("shop.example", "GET /flaky\r\nHost: shop.example", 200),
     ("shop.example", "GET /unavailable\r\nHost: shop.example", 503),
-    // A pattern, and a path that it does not match.
+    // A path pattern: one path that matches, and one that does not.
     ("shop.example", "GET /items/7?a\r\nHost: shop.example\r\nX-User: alice", 200),
     ("shop.example", "GET /items/x\r\nHost: shop.example", 200),
     // The blog, with an endpoint that refuses connections.
@@ -186,8 +186,8 @@ fn documented_differences_exist() {
     assert_eq!([theirs.field("content-type"), ours.field("x-weir-error")], ["text/html", "no_route"]);
     let fat = format!("GET /\r\nX-Fat: {}", "x".repeat(40_000));
     assert_eq!(ask(&fat).map(|answer| answer.status), [400, 431]);
-    // Both gateways balance in turn, so at least one of four requests goes first to the endpoint that responds with
-    // 503.
+    // Both gateways use weighted round robin, so at least one of four requests goes first to the endpoint that responds
+    // with 503.
     let posts = [site.nginx_ports, site.weir_ports].map(|ports| {
         let post = "POST /flaky\r\nHost: shop.example\r\nContent-Length: 1\r\n\r\nx";
         let statuses = (0..4).map(|_| site.ask_one(ports, "shop.example", post).status);

@@ -17,7 +17,7 @@ pub(crate) fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir-gateway"))
 }
 
-/// Routes that respond themselves.
+/// A configuration that responds without a backend.
 fn answering(more: &str) -> String {
     format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /, respond: {{ body: ok }} }}]\n\
@@ -224,7 +224,7 @@ fn an_idle_upstream_connection_is_closed_for_a_new_one() {
     drop(others);
 }
 
-/// A gateway that could not run a health check must not judge the endpoint.
+/// If the gateway cannot run a health check, it must not mark the endpoint as unhealthy.
 #[test]
 fn a_check_without_a_descriptor_makes_no_endpoint_unhealthy() {
     let origin = origin().0;

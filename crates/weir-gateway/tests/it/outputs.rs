@@ -12,7 +12,8 @@ use crate::process::{Gateway, config, connect, origin, response};
 
 #[test]
 fn a_full_standard_output_blocks_no_signal() {
-    // More than four access log lines fill the pipe of standard output, which this test no longer reads.
+    // Number of requests, more than enough to block the access log. Standard output is a pipe that this test no longer
+    // reads, and four log lines of 20,000 bytes fill it.
     const REQUESTS: u64 = 12;
     let gateway = Gateway::start(&(config(origin().0) + "access_log: {}\n"));
     let mut client = connect(gateway.address);

@@ -276,7 +276,7 @@ fn an_address_in_use_exits_with_code_3() {
     let elsewhere = config(address).replace("127.0.0.1:0", "192.0.2.1:80");
     let (code_elsewhere, reported) = run(&elsewhere, &[]);
     assert!(
-        code_elsewhere == Some(3) && reported.contains("no network interface of this host has this address"),
+        code_elsewhere == Some(3) && reported.contains("no network interface has this address"),
         "{reported}"
     );
     let (code, messages) = run(&config(address), &["--admin", &address.to_string()]);
@@ -439,7 +439,7 @@ fn the_admin_server_survives_misbehaving_clients() {
         assert_eq!(answer.contains("\r\nAllow: GET, HEAD\r\n"), status == "405", "{answer:?}");
     }
     let mut endless = connect(gateway.admin);
-    // The server may close before all of it is sent.
+    // The server may close the connection before the test has sent everything.
     let _ = endless.write_all("X".repeat(1 << 20).as_bytes());
     drop(endless);
     drop(slow);
@@ -452,7 +452,8 @@ fn without_descriptors_it_pauses_and_recovers() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 48; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_weir-gateway")]);
     let gateway = Gateway::spawn(&config(origin), command);
-    // The admin server's connection also needs a descriptor, so the test asks once the others have closed.
+    // The admin server also needs a descriptor per connection, so the test reads its counters only after these clients
+    // have disconnected.
     let clients: Vec<TcpStream> = (0..80).map(|_| connect(gateway.address)).collect();
     std::thread::sleep(Duration::from_millis(300));
     drop(clients);

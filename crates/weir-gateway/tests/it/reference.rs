@@ -6,7 +6,7 @@ use std::process::Command;
 use weir_control::FileSource;
 use weir_dataplane::Gateway;
 
-/// The name of each page, as the command takes it, and its file.
+/// The pages: the argument that selects a page, and the file of the page.
 const PAGES: [(&str, &str); 5] = [
     ("configuration", "gateway-configuration.md"),
     ("cli", "weir-gateway.md"),
@@ -22,7 +22,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// The cells of the rows of a page's tables.
+/// The rows of all tables on a page, split into cells.
 fn rows(page: &str) -> Vec<Vec<&str>> {
     let inner = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
     inner.map(|row| row.split(" | ").collect()).collect()

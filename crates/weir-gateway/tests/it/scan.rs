@@ -7,7 +7,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256}
 
 use crate::process::{Gateway, origin, peer};
 
-/// Results of attacks that every server should pass.
+/// Output of sslyze for a server that resists these attacks.
 const ATTACKS: [&str; 5] = [
     "Not vulnerable to OpenSSL CCS injection",
     "Not vulnerable to Heartbleed",

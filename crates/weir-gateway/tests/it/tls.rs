@@ -15,7 +15,7 @@ use crate::process::{Gateway, origin};
 
 mod files;
 
-/// A certificate authority with its certificate in `ca.pem` of a folder, and its key in `ca.key`.
+/// A certificate authority. A folder contains its certificate in `ca.pem` and its key in `ca.key`.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -43,7 +43,7 @@ impl Authority {
     }
 }
 
-/// Standard output and standard error of a program that gets `input`.
+/// Runs a program with `input` on standard input. Returns its standard output and standard error.
 fn run(command: &mut Command, input: &str) -> String {
     use std::io::Write as _;
     let mut child = command
@@ -250,7 +250,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts `openssl s_server` in `dir`, which responds with a page about the session.
+/// Starts `openssl s_server` in `dir`. It responds with a page about the session.
 fn s_server(dir: &Path, more: &[&str]) -> (Server, SocketAddr) {
     let held = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = held.local_addr().expect("its address");

@@ -4,8 +4,9 @@ mod chain;
 
 use self::chain::{Chain, Front};
 
-/// Each entry is a list of values, one per header line, that a client sends in each of `X-Forwarded-For`, `Forwarded`
-/// and `X-Real-IP`. With them a client tries to forge or hide its address, or to shift which element is used.
+/// Header values from clients that try to forge or hide their address, or to make the gateway use another element of
+/// the list. Each entry is a list of values, one per header line (possibly none). They are sent as `X-Forwarded-For`,
+/// as `Forwarded` and as `X-Real-IP`.
 const LIES: [&[&[u8]]; 22] = [
     &[],
     &[b"6.6.6.6"],

@@ -121,7 +121,7 @@ impl Gateway {
             let line = self.line("");
             assert!(!line.is_empty(), "no process is left");
             is_ready |= line == "ready";
-            next = next.or_else(|| line.strip_prefix("handed over to process ")?.parse().ok());
+            next = next.or_else(|| line.strip_prefix("sockets handed over to process ")?.parse().ok());
         }
         self.process = next.and_then(Pid::from_raw).expect("a pid");
     }
@@ -192,7 +192,7 @@ fn a_new_process_that_fails_changes_nothing() {
     assert!(gateway.admin("/readyz").starts_with("HTTP/1.1 200 "));
     gateway.configure(&text);
     gateway.upgrade();
-    // A worker of the old process stops a moment later, and may still accept a connection.
+    // A worker of the old process stops a moment after the upgrade. Until then, it may accept a connection.
     gateway.wait_for("the new process", |g| ask(&mut connect(g.address)).is_some() && g.stat("requests") > 0);
     assert_eq!(gateway.stop(), "");
 }

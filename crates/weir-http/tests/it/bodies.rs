@@ -1,4 +1,5 @@
-//! Chunked bodies, well-formed and malformed, and bodies with a length or until the connection closes.
+//! Tests of chunked bodies, well-formed and malformed, of bodies with a length, and of bodies that last until the
+//! connection closes.
 
 use weir_http::{BodyDecoder, BodyError, Framing};
 

@@ -1,4 +1,4 @@
-//! Checks the fuzzed properties for whole connections and for random changes of them.
+//! Checks the properties in `property.rs` for whole connections, unchanged and with random changes.
 
 use weir_http::{HeadError, ResponseTo};
 

@@ -5,8 +5,8 @@ use weir_http::{
     CONNECTION_NAMES_MAX, FieldSlots, HeadLimits, ResponseTo, parse_request, parse_response, work,
 };
 
-/// Maximum number of units of work per byte. In the worst case, `Connection` names as many fields as it may, and
-/// each name is as long as those of the other fields.
+/// Maximum number of units of work per byte. In the worst case, `Connection` names the maximum number of fields, and
+/// all field names have the same length.
 const UNITS_PER_BYTE_MAX: f64 = CONNECTION_NAMES_MAX as f64;
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes: 1 << 20, target_bytes: 8192, fields: 128 };
@@ -35,7 +35,7 @@ fn heads(start: &str, name: &str, bytes: usize) -> Vec<String> {
         names,
     ];
     values.push(format!("{},x", "keep-alive,".repeat(bytes / 11)));
-    // In a debug build, parsing the largest headers is slow. So only the first shapes are checked with them.
+    // In a debug build, parsing the largest headers is slow. So large headers have only the first list shapes.
     let is_large = bytes > 100_000;
     values.truncate(if is_large { 4 } else { values.len() });
     let lines = values.into_iter().flat_map(|value| {

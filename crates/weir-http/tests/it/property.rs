@@ -2,8 +2,8 @@
 //!
 //! - Nothing panics, and a decoder with input makes progress or is done.
 //! - The result does not depend on where the input is split.
-//! - If an accepted message is written as a proxy writes it, and is read again, its framing, body and trailers are
-//!   the same, and no bytes are left over.
+//! - If a proxy forwards an accepted message, the next reader finds the same framing, body and trailers, and no further
+//!   bytes.
 
 use weir_http::{
     BodyDecoder, BodyError, CHUNK_END, FieldSlots, Framing, HeadError, HeadLimits, ResponseTo,
@@ -221,8 +221,8 @@ fn parse(side: Side, buf: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
     }
 }
 
-/// Ends the forwarded headers. Adds the field that frames the body if it is missing: Content-Length was forwarded with
-/// the other fields, Transfer-Encoding never is.
+/// Ends the forwarded headers. If the body is chunked, adds Transfer-Encoding, which is never forwarded. Content-Length
+/// was forwarded with the other fields.
 fn end_forwarded(forwarded: &mut Vec<u8>, framing: Framing) {
     if framing == Framing::Chunked {
         append_framing(forwarded, framing);

@@ -4,8 +4,8 @@ use weir_http::{AddressField, Field, TrustedElements};
 
 use crate::trusted_property;
 
-/// Returns three texts: the client behind `hops` trusted proxies, and the elements in both forms in which they are
-/// sent upstream.
+/// Returns three texts: the client behind `hops` trusted proxies, and the elements as `X-Forwarded-For` and as
+/// `Forwarded`.
 fn read(field: AddressField, hops: usize, lines: &[&[u8]]) -> [String; 3] {
     let fields: Vec<Field<'_>> = lines.iter().map(|value| Field { name: field.name(), value }).collect();
     let trusted = TrustedElements::of(&fields, field, hops);
@@ -23,8 +23,7 @@ fn clients_cannot_forge_or_hide_their_address() {
         assert_eq!(read(field, hops, lines), expected, "{field:?} {hops} {lines:?}");
     };
     let one = ["192.0.2.1", "192.0.2.1", "for=192.0.2.1"];
-    // In each line, everything before the last element was sent by the client. The last element is that of the
-    // trusted proxy.
+    // The trusted proxy appended the last element of each line. The client sent everything before it.
     for line in [
         &b"6.6.6.6, \"x, 192.0.2.1"[..],
         b"\xff, 192.0.2.1",

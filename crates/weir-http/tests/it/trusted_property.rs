@@ -1,14 +1,14 @@
-//! Properties of the elements that trusted proxies append. They hold for any input from the client. Tests and a
-//! fuzz target use them.
+//! Properties of the elements that trusted proxies append. They hold for any input from the client. Tests and a fuzz
+//! target use them.
 //!
-//! Each byte of the input is a choice: first of what the client sends, then of what each trusted proxy appends, and
-//! in which way.
+//! Each byte of the input selects something: first what the client sends, then what each trusted proxy appends, and
+//! how.
 
 use std::net::IpAddr;
 
 use weir_http::{AddressField, Field, TrustedElements};
 
-/// Fragments that attackers use. A choice beyond the end of this list stands for the byte itself.
+/// Fragments that attackers use. Low input bytes select a fragment; high ones stand for themselves.
 const PIECES: [&[u8]; 24] = [
     b"\"",
     b"\\",
@@ -98,7 +98,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Checks that the elements found are those of the trusted proxies, whatever the client has sent.
+/// Checks that the reader finds exactly the elements of the trusted proxies, whatever the client has sent.
 fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     let mut lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
     let hops = usize::from(choices.byte() % 4) + 1;
@@ -151,7 +151,7 @@ fn append(lines: &mut Vec<Vec<u8>>, element: &[u8], how: u8) {
     }
 }
 
-/// Compares the result with that of a simple reader, which goes byte by byte from the right.
+/// Compares the result with the result of a simple reader, which goes byte by byte from the right.
 fn check_naive(field: AddressField, choices: &mut Choices<'_>) {
     let hops = usize::from(choices.byte() % 18);
     let lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();

@@ -27,7 +27,7 @@ const OWN_JOIN_MAX: Duration = Duration::from_secs(300);
 /// Timeout to find out why the pod of a lost agent ended.
 const REASON_MAX: Duration = Duration::from_secs(5);
 
-/// Assumed maximum length of a phase that ends after a number of requests, and whose length is therefore unknown.
+/// Assumed maximum length of a phase that ends after a number of requests. Its real length is unknown.
 const COUNT_MAX: Duration = Duration::from_secs(3_600);
 
 /// How often weir checks whether an upstream listens.
@@ -118,7 +118,7 @@ pub struct Joining<'a> {
     pub listen: SocketAddr,
     /// The ticket file that weir writes for agents that the user starts. Used only for [`Place::Own`].
     pub ticket: PathBuf,
-    /// When set, cancels the wait until the agents have joined.
+    /// When set, weir stops waiting for the agents to join.
     pub stop: &'a AtomicBool,
     /// The pods to start, for [`Place::Pods`]; otherwise `None`.
     pub pods: Option<InPods<'a>>,
@@ -170,7 +170,7 @@ pub struct Crew {
     processes: Vec<Running>,
     /// The SSH connections that keep agents on other hosts alive.
     carriers: Vec<Running>,
-    /// Keeps the agents' pods until it is dropped; `None` if the agents do not run in pods.
+    /// The agents' pods, which exist until this value is dropped; `None` if the agents do not run in pods.
     pods: Option<Box<dyn Carrier>>,
     /// The agents' network namespaces; empty for places other than [`Place::Namespaces`].
     namespaces: Vec<Namespace>,
@@ -207,7 +207,11 @@ impl Crew {
             }
             Place::Pods(count) => {
                 let wanted = joining.pods.as_ref().ok_or_else(|| {
-                    PodError::new("agents", "pods need a cluster", "use `weir run SCENARIO --on k8s`")
+                    PodError::new(
+                        "agents",
+                        "agents in pods need a cluster",
+                        "use `weir run SCENARIO --on k8s`",
+                    )
                 })?;
                 let coordinator = start(outer_listener((Ipv4Addr::UNSPECIFIED, 0).into())?)?;
                 let join = SocketAddr::new(wanted.host.address(), coordinator.address().port());
@@ -253,7 +257,7 @@ impl Crew {
             pods.as_deref().and_then(Carrier::failure).map_or(Ok(()), |error| Err(error.into()))
         };
         let mut agents = coordinator.await_agents(count, within, joining.stop, died)?;
-        // Agents join in any order; those that weir started are sorted in the order of their processes.
+        // Agents join in any order. Agents that weir started are sorted in the order of their processes.
         let carries = |process: &Running, agent: &str| {
             let without = process.name().strip_prefix(joining.called);
             process.name() == agent || without.and_then(|rest| rest.strip_prefix('-')) == Some(agent)
@@ -275,7 +279,10 @@ impl Crew {
             return Ok(());
         }
         let count = self.agents.len();
-        say(&format!("waiting for replacements of lost agents ({} of {count} have joined)", present.len()));
+        say(&format!(
+            "waiting for replacements of lost agents ({} of {count} agents are connected)",
+            present.len()
+        ));
         self.agents = self.coordinator.await_agents::<CrewError>(count, OWN_JOIN_MAX, stop, || Ok(()))?;
         Ok(())
     }
@@ -325,8 +332,8 @@ impl Crew {
         }
     }
 
-    /// Ends the sampling by the first agent. Returns the sampled usage in `span`, whose times are by this host's
-    /// monotonic clock.
+    /// Ends the sampling by the first agent, and returns the usage sampled in `span`. The times of `span` are on this
+    /// host's monotonic clock.
     ///
     /// # Errors
     /// [`CrewError`] if the agent reports an error, or is lost.
@@ -403,14 +410,14 @@ impl Crew {
                 false => look(seen).map_err(Ended::Caller),
             }
         });
-        // The stop may also have come after the last report. All shards are complete then, so the flag only allows the
+        // The stop may come after the last report, when all shards are complete. This is harmless: the flag only allows
         // shards to differ in length.
         let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
             Err(Ended::Caller(error)) => return Err(error),
             Err(Ended::Round(failure)) => {
-                // The error of a dead process or pod explains more than its lost connection.
+                // If a process or pod has died, its error explains more than the lost connection.
                 self.died()?;
                 if let Some(error) = self.pods.as_deref().and_then(|pods| pods.reason(REASON_MAX)) {
                     return Err(CrewError::from(error).into());
@@ -487,7 +494,7 @@ fn machines(agents: &[AgentInfo], measured: &[Measured]) -> Vec<Option<AgentMach
         let sampled = own.report.host.as_ref().zip(own.report.others).filter(|_| !is_here);
         let Some((host, share)) = sampled else { return Some(unsampled) };
         // Other agents of this run on the same machine are not host noise, so their CPU time is subtracted. For the
-        // same reason, weir is removed from the busiest processes.
+        // same reason, weir is removed from the list of the busiest processes.
         let is_beside =
             |other: &AgentInfo| other.hello.boot_id == unsampled.boot_id && other.name != agent.name;
         let beside = agents.iter().zip(measured).filter(|(other, _)| is_beside(other));
@@ -509,8 +516,8 @@ pub fn nearest_to_limit<'a>(used: impl Iterator<Item = &'a Usage>) -> Option<&'a
     })
 }
 
-/// Maximum length of the load `spec` from its start: the warm-up, then each step and its drain, which lasts at most the
-/// time-out of a request.
+/// Maximum length of the load `spec` from its start: the warm-up, then all steps. After each step, the drain lasts at
+/// most one request timeout.
 fn longest(spec: &LoadSpec) -> Duration {
     let steps = spec.steps.len().max(1) as u32;
     let phase = spec.duration_ns.map_or(COUNT_MAX, Duration::from_nanos);

@@ -11,15 +11,15 @@ use serde::ser::{Serialize, Serializer};
 /// Maximum number of agents of a run.
 const AGENTS_MAX: u32 = 256;
 
-const FORMS: &str =
-    "use local:N, netns:N or agents:N with 1 to 256 agents, like netns:2, or ssh:HOST,HOST with SSH hosts";
+const FORMS: &str = "use local:N, netns:N or agents:N with N agents (1 to 256), like netns:2; or list SSH hosts: \
+ssh:HOST,HOST";
 
 /// The name of [`Place::Pods`]; only `weir run --on k8s` writes it into a scenario.
 const PODS: &str = "pods";
 
-const LIST: &str = "a list names the SSH hosts of several agents, like [ssh:host1, ssh:host2]";
+const LIST: &str = "use a list of SSH hosts, like [ssh:host1, ssh:host2]";
 
-/// Where agents run, and how many. Most agents generate load; a single one can also sample or run an upstream.
+/// Where agents run, and how many. The agents generate load, or a single agent samples processes or runs an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Processes on this host: `local:18`.
@@ -69,7 +69,7 @@ impl FromStr for Place {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
         let count = || match rest.parse() {
             Ok(count @ 1..=AGENTS_MAX) => Ok(count),
-            _ => Err(wrong(format!("`{text}` has no number of agents from 1 to {AGENTS_MAX}"))),
+            _ => Err(wrong(format!("`{text}` needs a number of agents, from 1 to {AGENTS_MAX}"))),
         };
         match kind {
             "local" => Ok(Self::Local(count()?)),
@@ -151,7 +151,9 @@ fn hosts_of(hosts: Vec<String>) -> Result<Vec<String>, String> {
     };
     match hosts.iter().find(|host| !is_host(host)) {
         Some(wrong) => Err(format!("`{wrong}` is not an SSH host")),
-        None if hosts.len() > AGENTS_MAX as usize => Err(format!("{} hosts are too many", hosts.len())),
+        None if hosts.len() > AGENTS_MAX as usize => {
+            Err(format!("{} SSH hosts exceed the maximum of 256", hosts.len()))
+        }
         None => Ok(hosts),
     }
 }
@@ -171,9 +173,9 @@ mod tests {
         check("netns:4", Ok(Place::Namespaces(4)));
         check("agents:1", Ok(Place::Own(1)));
         check("pods:4", Ok(Place::Pods(4)));
-        check("netns", Err("`netns` has no number of agents from 1 to 256"));
-        check("local:0", Err("`local:0` has no number of agents from 1 to 256"));
-        check("local:257", Err("`local:257` has no number of agents from 1 to 256"));
+        check("netns", Err("`netns` needs a number of agents, from 1 to 256"));
+        check("local:0", Err("`local:0` needs a number of agents, from 1 to 256"));
+        check("local:257", Err("`local:257` needs a number of agents, from 1 to 256"));
         let hosts = |hosts: &[&str]| Ok(Place::Ssh(hosts.iter().map(|host| (*host).to_owned()).collect()));
         check("ssh:me@a, b", hosts(&["me@a", "b"]));
         check("ssh:", Err("`` is not an SSH host"));

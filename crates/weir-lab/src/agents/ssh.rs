@@ -55,7 +55,7 @@ pub enum SshError {
     },
     /// The host lacks this version of weir and cannot run the weir of this host.
     #[error(
-        "ssh {host}: weir {} is not installed, and the program of this host ({here}) does not run on {there}",
+        "ssh {host}: weir {} is not installed there, and the local weir program ({here}) does not run on {there}",
         env!("CARGO_PKG_VERSION")
     )]
     Machine {
@@ -86,7 +86,7 @@ impl SshError {
                 )
             }
             Self::Machine { host, .. } => format!(
-                "install weir {} on {host}, in a folder of its PATH for non-interactive shells",
+                "install weir {} on {host}, in a folder in the PATH of non-interactive shells",
                 env!("CARGO_PKG_VERSION")
             ),
             Self::File { .. } => "check that the file is readable, and that the disk has free space".into(),
@@ -110,7 +110,7 @@ pub(super) struct Hosts<'a> {
 /// Address and port where agents join the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Join {
-    /// If `None`, the agent uses the client address of its SSH connection, which is an address of this host.
+    /// The address; `None` means the client address of the agent's SSH connection, which is an address of this host.
     pub(super) host: Option<std::net::IpAddr>,
     pub(super) port: u16,
 }
@@ -137,8 +137,9 @@ impl Hosts<'_> {
     fn look(&self) -> Result<Vec<bool>, SshError> {
         thread::scope(|scope| {
             let asked: Vec<_> = self.names.iter().map(|host| scope.spawn(move || has_weir(host))).collect();
-            let join =
-                |asked: thread::ScopedJoinHandle<'_, _>| asked.join().expect("asking a host does not panic");
+            let join = |asked: thread::ScopedJoinHandle<'_, _>| {
+                asked.join().expect("the thread that queries the host does not panic")
+            };
             asked.into_iter().map(join).collect()
         })
     }
@@ -216,8 +217,8 @@ impl Payload {
         let steps = [
             "umask 077".to_owned(),
             "dir=$(mktemp -d) || exit 3".to_owned(),
-            // Waits at most 5 s until weir's guard process has removed the ledger from this folder. If the agent was
-            // killed, the guard needs the ledger to remove the agent's control groups.
+            // Waits at most 5 s until weir's guard process has removed its `.ledger` file. If the agent was killed, the
+            // guard needs this file to remove the agent's control groups.
             "clean() { n=0; while test $n -lt 5 && ls \"$dir\"/state/*.ledger >/dev/null 2>&1; do sleep 1; \
              n=$((n+1)); done; rm -rf \"$dir\"; }"
                 .to_owned(),
@@ -248,7 +249,7 @@ fn agent_names(hosts: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether `host` has this version of weir. Fails if it has not and cannot run the weir of this host.
+/// Whether `host` has this version of weir. Fails if the host lacks it and cannot run the weir program of this host.
 fn has_weir(host: &str) -> Result<bool, SshError> {
     let failed = |message: String| SshError::Ssh { host: host.to_owned(), message };
     let mut command = Command::new("ssh");

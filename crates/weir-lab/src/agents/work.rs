@@ -17,7 +17,7 @@ use crate::cell::error::{CellError, file_failed};
 use crate::cell::own_process::{OwnFiles, OwnProcess, read_record};
 use crate::cell::watching::Seconds;
 
-/// Does what the run orders from this agent: shards of loads, sampling, and upstreams.
+/// Runs the tasks that the run sends to this agent: shards of loads, sampling, and upstreams.
 #[derive(Debug)]
 pub struct ShardWork {
     rig: Rig,
@@ -132,7 +132,7 @@ impl Work for ShardWork {
         match ended {
             Some(status) if status.success() => {
                 let seconds = running.seconds.read();
-                let running = self.running.take().expect("it has just been looked at");
+                let running = self.running.take().expect("the load is running, as checked above");
                 running.report().map(|report| Progress::Done(seconds, Box::new(report)))
             }
             Some(status) => Err(running.ended(&status.to_string())),
@@ -188,7 +188,7 @@ impl Work for ShardWork {
             AgentFailure::new(
                 "launch",
                 format!("cannot listen on {at}: {error}"),
-                "check that this address is an address of the agent's host",
+                "check that the agent's host has this address",
             )
         })?;
         self.serves += 1;

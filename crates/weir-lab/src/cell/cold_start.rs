@@ -76,8 +76,8 @@ fn usage(samples: &Samples, parts: &[Part], from_ns: u64, to_ns: u64) -> Option<
     data_usage(parts, &used.collect::<BTreeMap<_, _>>())
 }
 
-/// Requests the last path of the last domain until the status is 200. A gateway that serves this path has read its
-/// complete configuration, or all messages with routes.
+/// Requests the last path of the last domain until the status is 200. A gateway that serves this path has loaded all
+/// routes, from its configuration or from messages.
 pub(super) fn await_last_route(
     scenario: &Scenario,
     rendered: &Rendered,

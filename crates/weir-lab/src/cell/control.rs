@@ -1,4 +1,5 @@
-//! The positive control: measures a gateway once more, with extra CPU time and later responses.
+//! The positive control: measures a copy of a gateway that weir makes slower on purpose, with extra CPU time and
+//! delayed responses.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use super::error::{CellError, failed};
 use super::origin::Upstream;
 use crate::scenario::{Load, Scenario};
 
-/// Timeout of the upstream to confirm that it delays its responses.
+/// Timeout until the upstream confirms that it delays its responses.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// p50 latency in nanoseconds of the gateway that the positive control copies, by axes, repeat and load.
@@ -35,7 +36,7 @@ impl Medians {
     }
 
     /// The extra delay of the positive control in the load `name`: a share of the p50 latency that the copied gateway
-    /// had in the same block. Zero in closed loop, because a delay would change the load itself, and zero in a search.
+    /// had in the same block. Zero in a search, and in closed loop, where a delay would change the load itself.
     pub(crate) fn delay(&self, scenario: &Scenario, key: &CellKey, name: &str, load: &Load) -> Duration {
         let is_open = load.model == ArrivalModel::Open && load.search.is_none();
         let share = scenario.control.as_ref().map_or(0.0, |control| control.share.0);
@@ -45,7 +46,7 @@ impl Medians {
 }
 
 fn place(key: &CellKey, load: &str) -> (String, u32, String) {
-    let axes = serde_json::to_string(&key.axes).expect("axes are plain values");
+    let axes = serde_json::to_string(&key.axes).expect("axes always serialize to JSON");
     (axes, key.repeat, load.to_owned())
 }
 
@@ -122,7 +123,7 @@ impl Burners {
             let message = "positive control: `weir burn` exited before the load";
             return Err(failed("died", message, "see the log of the gateway", ""));
         }
-        let details = serde_json::to_value(burned).expect("counts are plain values");
+        let details = serde_json::to_value(burned).expect("counts always serialize to JSON");
         for measurement in &mut measurements {
             let (kind, details) = (Burned::KIND.to_owned(), details.clone());
             measurement.events.push(Event { t_s: 0.0, sustained: false, kind, details });

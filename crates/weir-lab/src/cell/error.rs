@@ -33,12 +33,12 @@ pub(crate) fn outcome_of(error: &RigError) -> CellOutcome {
     outcome(error.cause(), &error.to_string(), &error.remedy(), error.log_tail())
 }
 
-/// The error of a cell because a process of the service `service` failed.
+/// The error of a cell that failed because a process of the service `service` failed.
 pub(crate) fn service_failed(service: &str, error: &RigError) -> CellError {
     failed(error.cause(), &format!("service `{service}`: {error}"), &error.remedy(), error.log_tail())
 }
 
-/// The error of a failed cell. `cause` must be one of those that [`CellOutcome::Failed`] lists.
+/// The error of a failed cell. `cause` must be a cause that [`CellOutcome::Failed`] lists.
 pub(crate) fn failed(cause: &str, message: &str, remedy: &str, log_tail: &str) -> CellError {
     CellError::Failed(outcome(cause, message, remedy, log_tail))
 }

@@ -112,7 +112,8 @@ impl LoadRunner<'_> {
         let sampler = Sampler::start(&self.running.iter().collect::<Vec<_>>());
         crew.processes().iter().for_each(|process| sampler.join_with_all_below(process));
         disturbances.start(&mut self.context(task.name, &sampler))?;
-        // Agents report their seconds over the network, so the file with the seconds of a local generator never exists.
+        // Agents send the values of each second over the network. So the file that a local generator would write never
+        // exists.
         let mut watching = self.watch.map(|watch| watch.begin(task.name, spec, self.dir.join("none.jsonl")));
         let (stop, warmup) = (self.stop, Duration::from_nanos(spec.warmup_ns));
         let names: Vec<String> = crew.agents().iter().map(|agent| agent.name.clone()).collect();

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 
 use weir_results::{FileKind, KeptFile};
 
-/// Maximum number of bytes that are stored of a configuration: its first bytes. `weir render` can write the complete
-/// file again.
+/// Maximum number of bytes stored from the start of a configuration. `weir render` can write the complete file again.
 const CONFIGURATION_BYTES: u64 = 32 << 10;
-/// Maximum number of bytes that are stored of a log: its last bytes.
+/// Maximum number of bytes stored from the end of a log.
 const LOG_BYTES: u64 = 4 << 10;
 /// Maximum number of stored files of one kind. Further files are not stored.
 const FILES_MAX: usize = 16;
-/// How deep logs are searched in the folder of the cell: the folder itself, and the folders in it.
+/// How deep weir searches for logs: in the folder of the cell, and in the folders in it.
 const DEPTH: usize = 2;
 
 /// Reads the configuration files `files` of the cell in `dir`. Skips unreadable files, which must not fail the cell.
@@ -29,7 +28,7 @@ pub(crate) fn logs(dir: &Path) -> Vec<KeptFile> {
     keep(dir, &found, FileKind::Log)
 }
 
-/// The text of the logs among `files` that are in the folder `home` of a service or gateway, one after the other.
+/// The text of all logs in `files` that come from the folder `home` of a service or gateway, one after the other.
 pub(crate) fn log_of(files: &[KeptFile], home: &str) -> String {
     let of_part = files
         .iter()

@@ -91,7 +91,7 @@ impl KubeClient {
     }
 
     fn never(&self) -> ! {
-        unreachable!("{} cannot be connected to", self.part)
+        unreachable!("this build of weir cannot connect to {}", self.part)
     }
 }
 

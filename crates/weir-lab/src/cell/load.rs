@@ -34,7 +34,7 @@ use crate::scenario::{Load, Scenario};
 /// How often weir checks the processes while a load runs.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// How long before the end of the warm-up weir samples the host's processes that do not belong to the cell.
+/// This long before the end of the warm-up, weir samples the processes of the host that do not belong to the cell.
 pub(super) const NEIGHBOURS_BEFORE: Duration = Duration::from_millis(300);
 
 /// If the generator still runs this long after its phases and their drain, it counts as stuck.
@@ -54,7 +54,7 @@ const SETTLE_EVERY: Duration = Duration::from_millis(25);
 /// Number of equal readings in a row after which the counters count as settled.
 const SETTLED_READINGS: u32 = 8;
 
-/// Number of checks, after a failed load, whether a process has died and caused the failure.
+/// After a failed load, weir checks this many times whether a process has died and caused the failure.
 const DEATH_LOOKS: u32 = 10;
 /// Pause between two checks whether a process has died.
 const DEATH_EVERY: Duration = Duration::from_millis(20);
@@ -87,7 +87,7 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
     pub(crate) agents: Option<&'a Agents<'a>>,
-    /// One request counter per process or pod of the gateway that has one.
+    /// Request counters of the gateway: one per process or pod, if it has a counter.
     pub(crate) gateway_counters: &'a [CounterSource],
     /// One request counter per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
@@ -112,7 +112,7 @@ pub(super) struct Generated {
     pub(super) others: Vec<Part>,
 }
 
-/// The counts of gateway and origin since each of them started; `None` without a usable counter.
+/// Request counts of the gateway and of the origin since they started; `None` without a usable counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Readings {
     gateway: Option<u64>,
@@ -124,7 +124,7 @@ impl Readings {
         self.origin.as_ref().map(|counted| counted.requests)
     }
 
-    /// The origin's requests of each kind since `before`, without empty kinds.
+    /// The origin's requests of each kind since `before`. Omits kinds without requests.
     fn origin_by_kind_since(&self, before: &Self) -> BTreeMap<String, u64> {
         let (Some(now), Some(before)) = (&self.origin, &before.origin) else { return BTreeMap::new() };
         let since = |(kind, count): (&String, &u64)| {
@@ -165,7 +165,7 @@ impl Task<'_> {
 }
 
 impl LoadRunner<'_> {
-    /// Runs the load and judges it. Also returns the parts that generated the load.
+    /// Runs the load and computes its verdicts. Also returns the parts that generated the load.
     pub(crate) fn measure(&mut self, task: &Task<'_>) -> Result<(Measurement, Vec<Part>), CellError> {
         let measured = self.try_measure(task);
         match measured {
@@ -486,7 +486,8 @@ impl LoadRunner<'_> {
 /// Adds sentences to the evidence: where the CPU time of parts on other hosts comes from, and which content of a
 /// request file was skipped. The sentence that explains `bound_by` stays last.
 fn add_sources(judgement: &mut Judgement, record: &LoadRecord, observed: Vec<(String, Observed)>) {
-    let left_out = record.generator.left_out.as_ref().map(|left_out| format!("the load's file: {left_out}"));
+    let left_out =
+        record.generator.left_out.as_ref().map(|left_out| format!("the load's request file: {left_out}"));
     for sentence in observed.into_iter().map(|(_, observed)| observed.said).chain(left_out) {
         let place = judgement.evidence.len().saturating_sub(1);
         judgement.evidence.insert(place, sentence);

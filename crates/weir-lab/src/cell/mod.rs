@@ -113,7 +113,7 @@ struct NamedLoad<'a> {
     load: &'a Load,
 }
 
-/// The inputs of the random values in a load.
+/// The inputs from which weir derives the random values of a load.
 #[derive(Clone, Copy)]
 struct Draws {
     seed: u64,

@@ -12,7 +12,7 @@ use crate::scenario::{Network, Scenario};
 
 /// Port where a server in its own network namespace or pod listens; the same in every cell.
 pub(super) const LISTEN_PORT: u16 = 8080;
-/// Port where such a server serves its admin endpoint.
+/// Port of the admin endpoint of a server in its own network namespace or pod.
 pub(super) const ADMIN_PORT: u16 = 8081;
 
 /// The addresses of a server.
@@ -22,7 +22,7 @@ pub(crate) struct Listener {
     pub(crate) listen: SocketAddr,
     /// Address of the server's admin endpoint.
     pub(crate) admin: SocketAddr,
-    /// Address to connect to; differs from `listen` if that is a wildcard address.
+    /// Address to connect to; differs from `listen` if `listen` is a wildcard address.
     pub(crate) connect: SocketAddr,
     /// Network namespace of the server; `None` means the network of the host.
     pub(crate) namespace: Option<Namespace>,
@@ -132,7 +132,7 @@ impl<'a> CellNetwork<'a> {
                 let address = link_clients(rig, None, generators, namespace)?;
                 Ok(in_namespace(namespace.clone(), address, listen))
             }
-            Self::Namespaces { gateway: None, .. } => unreachable!("a direct cell seats no gateway"),
+            Self::Namespaces { gateway: None, .. } => unreachable!("a direct cell has no gateway"),
             Self::Host { ports, reached_at } => {
                 let listen = listen.map_or_else(|| ports.free(), Ok)?;
                 on_host(listen, ports, *reached_at)
@@ -149,7 +149,7 @@ impl<'a> CellNetwork<'a> {
     }
 }
 
-/// Parses `address`, an output of the service `service`. `example` is a correct form of the output, for errors.
+/// Parses `address`, an output of the service `service`. Error messages show `example`, a correct form of the output.
 pub(crate) fn parsed_address(service: &str, address: &str, example: &str) -> Result<SocketAddr, CellError> {
     address.parse().map_err(|_| {
         let message = format!("service `{service}`: the output `address` is `{address}`, not IP:PORT");
@@ -166,7 +166,7 @@ fn link_clients(
     server: &Namespace,
 ) -> Result<Ipv4Addr, CellError> {
     let clients = gateway.map_or(generators, std::slice::from_ref);
-    let (first, further) = clients.split_first().expect("load comes from somewhere");
+    let (first, further) = clients.split_first().expect("the server has at least one client");
     let [_, address] = rig.link(first, server)?;
     for client in further {
         rig.link_to(client, server, address)?;

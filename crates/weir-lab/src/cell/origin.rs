@@ -36,8 +36,8 @@ pub(crate) struct Upstream {
     pub(crate) credentials: Option<Credentials>,
     /// The server that an agent started on another host.
     pub(crate) served: Option<Served>,
-    /// The bearer tokens that the upstream accepts; `None` if the upstream checks no tokens, because gateways check
-    /// those of the run.
+    /// The bearer tokens that the upstream accepts; `None` if the upstream checks no tokens. Gateways then check the
+    /// tokens of the run.
     pub(crate) tokens: Option<Vec<String>>,
 }
 
@@ -57,7 +57,8 @@ impl Replica {
         Self { name: name.to_owned(), connect: listener.connect, namespace: listener.namespace.clone() }
     }
 
-    /// Changes the behaviour of weir's own origin by a request for `path`. `what` describes the change in errors.
+    /// Changes the behaviour of weir's own origin with a request for `path`. Error messages describe the change as
+    /// `what`.
     pub(crate) fn switch(&self, path: &str, what: &str, timeout: Duration) -> Result<(), CellError> {
         let asked = Asked { host: &self.name, path };
         let credentials = Credentials::default();
@@ -134,7 +135,7 @@ impl Delays {
 }
 
 impl Upstream {
-    /// The upstream of a remote gateway, which weir does not start.
+    /// The upstream of a remote gateway. weir does not start such an upstream.
     pub(crate) fn unknown() -> Self {
         let (running, replicas, counters) = (Vec::new(), Vec::new(), Vec::new());
         Self { running, replicas, counters, delay: None, credentials: None, served: None, tokens: None }

@@ -40,7 +40,7 @@ impl OwnProcess {
         files: &OwnFiles,
         spec: &impl Serialize,
     ) -> Result<ProcessSpec, CellError> {
-        let text = serde_json::to_vec(spec).expect("a specification is a tree of plain values");
+        let text = serde_json::to_vec(spec).expect("a specification always serializes to JSON");
         std::fs::write(&files.spec, text).map_err(|error| file_failed("write", &files.spec, &error))?;
         let argument = |path: &Path| path.display().to_string();
         let (weir, spec, record) =

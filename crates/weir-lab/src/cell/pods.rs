@@ -304,7 +304,7 @@ impl Lab<'_> {
     ) -> Result<SocketAddr, CellError> {
         let Some(service) = service else {
             let message = format!(
-                "{}: its driver names no Service of the data plane; without a Service, load does not reach new pods",
+                "{}: its driver sets no Service of the data plane; without a Service, load does not reach new pods",
                 entry.name
             );
             let remedy = "add `service: { name: .., port: .. }` to `kubernetes` in its driver.yaml";

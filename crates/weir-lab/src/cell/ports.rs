@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::error::{CellError, failed};
 
-/// First port of the range. The range is below the ephemeral ports of Linux, so that the kernel gives none of its ports
-/// to a client between weir's check and the server's bind.
+/// First port of the range. Linux takes the ports of clients from a higher range (ephemeral ports). So no client gets a
+/// port of this range between weir's check and the server's bind.
 const FIRST: u16 = 18_000;
 /// Last port of the range.
 const LAST: u16 = 31_999;

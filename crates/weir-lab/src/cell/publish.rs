@@ -55,7 +55,7 @@ impl Publisher {
 
     #[cfg(not(feature = "nats"))]
     pub(crate) fn publish(&self, _: &[Message], _: Duration) -> Result<(), CellError> {
-        unreachable!("{} cannot be connected to", self.service)
+        unreachable!("this build of weir cannot connect to {}", self.service)
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct RemoteTarget {
 pub(crate) struct RemoteGateway<'a> {
     /// The gateway's entry in the manifest of cells.
     pub(crate) part: Part,
-    /// What differs from gateways that weir starts, for the report.
+    /// Sentences for the report: what differs from gateways that weir starts.
     pub(crate) unequal: Vec<String>,
     prometheus: Option<&'a Prometheus>,
 }
@@ -77,7 +77,7 @@ impl RemoteTarget {
         Some(Self { url, name, authority, tls })
     }
 
-    /// The upstream of the gateways, which gets the same requests in direct cells; `None` if its URL is not set.
+    /// The upstream of the gateways, as the target of direct cells; `None` if its URL is not set.
     pub(crate) fn direct(scenario: &Scenario) -> Option<Self> {
         let gateway = scenario.gateways.first()?;
         let through = Self::of(gateway)?;
@@ -297,7 +297,7 @@ fn notes(gateway: &Gateway, scenario: &Scenario, known: Option<(&Prometheus, &Kn
     let every = known.interval_s.map(|interval_s| format!(", scrape interval {interval_s:.1} s"));
     let series = if known.series == 1 { "1 series" } else { &format!("the sum of {} series", known.series) };
     let every = every.unwrap_or_default();
-    notes.push(format!("{name}: CPU is measured as {series} from {}{every}", prometheus.url()));
+    notes.push(format!("{name}: CPU comes from {series} of {}{every}", prometheus.url()));
     let Some(interval_s) = known.interval_s else { return notes };
     let needed = Duration::from_secs_f64(interval_s * SCRAPES_WANTED);
     for (load, of_load) in scenario.loads.iter() {
@@ -372,8 +372,8 @@ pub(crate) fn sentence(part: &str, source: &str, samples: &str, account: &Accoun
 }
 
 impl Observed {
-    /// Adds the values of the part `name` to `usage`, which covers the sustained phase, and to `seconds`, which cover
-    /// the time from `start_ns` to `to_ns` of the monotonic clock.
+    /// Adds the values of the part `name` to `usage` (sustained phase) and to `seconds` (from `start_ns` to `to_ns` of
+    /// the monotonic clock).
     pub(crate) fn add_to(
         &self,
         name: &str,

@@ -25,9 +25,9 @@ pub(crate) enum Interference {
 }
 
 impl Interference {
-    /// The most severe interference in the measurements of a load: one measurement, or one per trial of a search. A
-    /// search retries its trials itself, so a search counts as disturbed only if it stopped because too many trials
-    /// were invalid.
+    /// The most severe interference in the measurements of a load. A search has one measurement per trial; another load
+    /// has only one. A search retries its trials itself, so it counts as disturbed only if it stopped because too many
+    /// trials were invalid.
     pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
         let gave_up =
             |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::InvalidTrials);
@@ -52,7 +52,7 @@ impl Interference {
     /// The cause, for the note about a retry.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::LateGenerator => "the load generator sent late",
+            Self::LateGenerator => "the load generator sent requests late",
             Self::HostNoise => "host noise",
         }
     }
@@ -71,25 +71,25 @@ impl Retries {
         Self { left: Cell::new(planned.mul_f64(RETRIES_SHARE_MAX)), in_vain: Cell::new(0) }
     }
 
-    /// Whether another attempt, which takes `takes`, is allowed: the run has time for it, and recent retries have
-    /// helped.
+    /// Whether another attempt of length `takes` is allowed: the run has time for it, and recent retries have helped.
     fn allow(&self, takes: Duration) -> bool {
         self.in_vain.get() < IN_VAIN_MAX && takes <= self.left.get()
     }
 
-    /// Counts an attempt that took `takes`. `has_helped` is whether it was less disturbed than the attempt before.
+    /// Counts an attempt that took `takes`. `has_helped` must be true if this attempt was less disturbed than the
+    /// attempt before.
     fn made(&self, takes: Duration, has_helped: bool) {
         self.left.set(self.left.get().saturating_sub(takes));
         self.in_vain.set(if has_helped { 0 } else { self.in_vain.get() + 1 });
     }
 
-    /// Measures once, then retries up to `most` times until a measurement has no interference, as long as the run has
-    /// time and retries help. Returns the least disturbed attempt and the number of attempts.
+    /// Measures once. Then retries up to `most` times, while the last measurement has interference, the run has time
+    /// and retries help. Returns the least disturbed attempt and the number of attempts.
     ///
     /// `takes` is the length of an attempt; `before_retry` gets the cause of each retry.
     ///
     /// # Errors
-    /// Those of `measure`, of any attempt.
+    /// If `measure` fails in any attempt.
     pub(crate) fn measure<T, E>(
         &self,
         (most, takes): (u32, Duration),
@@ -159,7 +159,8 @@ mod tests {
     }
 
     /// Returns the number of attempts at each load, in a run that is planned to take `planned_s` seconds. Each attempt
-    /// takes one second. `loads` lists for each load the interference of its attempts; the list repeats.
+    /// takes one second. For each load, `loads` contains the interference of its attempts; after the last value, the
+    /// first one follows again.
     fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
         let run = Retries::of_run(Duration::from_secs(planned_s));
         let of_load = |attempts: &&[Option<Interference>]| {

@@ -54,8 +54,8 @@ impl<'a> Samplers<'a> {
         crews.get(part).and_then(|(_, crew)| crew.pod_failure()).map(CrewError::from)
     }
 
-    /// The address where the sampling agent `number` joins. Its port is the port of the agents that generate load plus
-    /// 1 plus `number`. Port 0 means any free port, so it stays 0.
+    /// The address where the sampling agent `number` joins. Its port is `number` + 1 above the port of the agents that
+    /// generate load. Port 0 means any free port, so it stays 0.
     fn listen(&self, number: u16) -> SocketAddr {
         let mut listen = self.options.listen;
         if listen.port() > 0 {
@@ -74,8 +74,8 @@ impl<'a> Samplers<'a> {
 
 /// The agent that samples one part.
 pub(crate) struct Beside<'a> {
-    /// The boot ID of the agent's machine. On this machine, the CPU time of the sampled part does not count as host
-    /// noise.
+    /// The boot ID of the agent's machine. The CPU time of the sampled part does not count as host noise on that
+    /// machine.
     pub(crate) boot_id: String,
     crews: &'a RefCell<BTreeMap<String, (Place, Crew)>>,
     sampling: Sampling,
@@ -299,7 +299,7 @@ impl Observed {
 
     fn sampled(report: SampleReport, part: &str, words: &str, host: &str) -> Self {
         let said = match words {
-            "" => format!("the upstream runs on the agent {host}, which samples it"),
+            "" => format!("agent {host} runs the upstream and samples it"),
             words => format!("the CPU of {part} was sampled by the agent {host}: {words}"),
         };
         let said = said + &others(&report);

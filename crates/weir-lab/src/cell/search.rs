@@ -20,7 +20,7 @@ pub(crate) struct SearchTask<'a> {
     /// The load's name.
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// Share of errors above which the values of a trial are invalid, if an objective sets one.
+    /// Share of errors above which the values of a trial are invalid; `None` if no objective limits errors.
     pub(crate) errors_max: Option<f64>,
     /// Seed from which each trial derives the seed of its arrivals.
     pub(crate) seed: u64,
@@ -72,7 +72,7 @@ impl Lab<'_> {
         rate_per_s: f64,
     ) -> Result<(Measurement, Vec<Part>, TrialSeen), CellError> {
         let (load, mut setting) = (of.put)(&of.load.trial(rate_per_s), plan::numbered_seed(of.seed, number));
-        // The first trial uses the scenario's warm-up, because its processes are fresh. Later trials only wait until
+        // The first trial uses the scenario's warm-up, because the processes are fresh. Later trials only wait until
         // queues settle.
         if number > 1 {
             setting.spec.warmup_ns = Time(of.load.trial_warmup()).as_ns();

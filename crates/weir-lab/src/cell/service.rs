@@ -18,7 +18,7 @@ use super::network::CellSite;
 use super::publish::Publisher;
 use crate::scenario::Scenario;
 
-/// By a service's name: its binaries, or why it has none.
+/// By service name: the binaries of the service, or why they are missing.
 pub(crate) type ServiceBinaries = BTreeMap<String, Result<BTreeMap<String, Binary>, CellOutcome>>;
 
 /// The services of a cell while it runs.
@@ -36,7 +36,7 @@ pub(crate) struct Services {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceParts(BTreeMap<String, Vec<String>>);
 
-/// Number of checks, after another failure, whether a process has died and caused it.
+/// After another failure, weir checks this many times whether a process has died and caused the failure.
 const DEATH_LOOKS: u32 = 10;
 /// Pause between two checks whether a process has died.
 const DEATH_EVERY: Duration = Duration::from_millis(20);
@@ -57,8 +57,8 @@ impl ServiceParts {
         self.0.keys().map(String::as_str).find(|service| self.belongs(part, service))
     }
 
-    /// The failure of one of the processes `running`; `None` if all run. Checks services first, because their failure
-    /// can cause that of a gateway.
+    /// The failure of one of the processes `running`; `None` if all run. Checks services first, because a failed
+    /// service can make a gateway fail.
     pub(crate) fn failure(&self, running: &mut [Running]) -> Option<CellError> {
         let of_service = running.iter_mut().find_map(|process| {
             let service = self.service_of(process.name())?;
@@ -67,8 +67,8 @@ impl ServiceParts {
         of_service.or_else(|| Some(running.iter_mut().find_map(Running::failure)?.into()))
     }
 
-    /// If one of the processes `running` has died, returns its failure instead of `error`, which is a start error of a
-    /// gateway or service.
+    /// Returns the failure of a process in `running` that has died. If none has died, returns `error`, the start error
+    /// of a gateway or service.
     fn explain(&self, error: CellError, running: &mut [Running]) -> CellError {
         if matches!(error, CellError::Stopped) || running.is_empty() {
             return error;
@@ -103,7 +103,7 @@ impl Services {
         Publisher::connect(service, self.output(service, "address")?, self.namespaces.get(service))
     }
 
-    /// Connects to the Kubernetes API that `access` names: that of a service, or that of `part`. `namespace` is the
+    /// Connects to a Kubernetes API. `access` selects the API of a service or the API of `part`. `namespace` is the
     /// network namespace where `part` runs.
     pub(crate) fn kube_client(
         &self,

@@ -25,9 +25,10 @@ use crate::scenario::{Gateway, Scenario};
 /// starts the cell again with other ports.
 const PORT_TRIES: u32 = 5;
 
-// No part is pinned to a CPU: the field `cpus` of each process is `None`, and limits by role are quotas. A pinned part
-// shares its core with other processes: a gateway with a quota of half a core would wait for the core before it reaches
-// its quota. Without pinning, the scheduler gives each part an idle core, and the gateway reaches its quota first.
+// Parts are not pinned to CPUs: the field `cpus` of each process is `None`, and the limits of each role are quotas. A
+// pinned part shares its core with other processes. With a quota of half a core, a pinned gateway would wait for the
+// core before it reaches its quota. Without pinning, the scheduler gives each part an idle core, and the gateway
+// reaches its quota first.
 
 /// The processes of a cell while it runs.
 pub(super) struct Processes<'a> {
@@ -35,16 +36,16 @@ pub(super) struct Processes<'a> {
     pub(super) gateway: Vec<Running>,
     /// The processes of the required services.
     pub(super) services: Vec<Running>,
-    /// Which of the processes in `services` belong to which service.
+    /// By service: the names of its processes in `services`.
     pub(super) service_parts: ServiceParts,
     pub(super) upstream: Upstream,
     /// The network namespace of the generator; `None` means the network of the host.
     pub(super) generator: Option<Namespace>,
     pub(super) rendered: Option<Rendered>,
     pub(super) disturbances: Disturbances,
-    /// Addresses that get load, in turn.
+    /// The load is sent to these addresses in turn.
     pub(super) connect: Vec<SocketAddr>,
-    /// The target that gets load instead of `connect`, if weir did not start it.
+    /// A target that weir did not start. It gets the load instead of `connect`.
     pub(super) remote_target: Option<RemoteTarget>,
     /// The parts that run in pods with an agent.
     pub(super) placed: Vec<Part>,
@@ -97,7 +98,7 @@ struct Behind<'a> {
     services: &'a mut Services,
 }
 
-/// The values for rendering a gateway, in addition to its scenario.
+/// The inputs, besides the scenario, for rendering a gateway's configuration.
 pub(super) struct Surroundings<'a> {
     pub(super) listener: &'a Listener,
     /// The addresses of the upstream's servers.

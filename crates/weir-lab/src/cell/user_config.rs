@@ -11,7 +11,7 @@ use super::error::{CellError, failed};
 use super::network::Listener;
 use crate::scenario::Scenario;
 
-/// How often weir reads a counter before it concludes that a request was not counted: some counters lag.
+/// Number of counter readings before weir concludes that a request was not counted. Some counters lag.
 const LOOKS: u32 = 20;
 /// Pause between two readings of the counter.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 pub(crate) fn not_started(error: &RigError, own: &Configuration, listen: SocketAddr) -> CellError {
     let remedy = match error {
         RigError::NeverReady { .. } => {
-            format!("make {} listen on {{{{ listen }}}}: the address in this cell was {listen}", own.path)
+            format!("make {} listen on {{{{ listen }}}} ({listen} in this cell)", own.path)
         }
         other => other.remedy(),
     };
@@ -54,7 +54,7 @@ pub(crate) fn probe(
     let answer = weir_rig::status_of(credentials, network, listen, asked, scenario.timeout.0);
     let is_asked = match upstream_before {
         Some(_) => has_moved(upstream_before, upstream)?,
-        // Without a counter only the response shows that the upstream got the request.
+        // Without a counter, only the response shows that the upstream got the request.
         None => answer.as_ref().is_ok_and(|status| *status == 200),
     };
     if is_asked {

@@ -9,7 +9,7 @@ use super::REQUESTS_MAX;
 use super::problem::{Problems, suggestion};
 use crate::scenario::{CHANGED, CertificateScope, Changes, Load, Scenario};
 
-/// Minimum time between two changes: after each, weir sends requests until it takes effect.
+/// Minimum time between two changes. After each change, weir sends requests until the change takes effect.
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
 /// Rejects `rates` together with a rate or steps, and rates that give two loads the same name.
@@ -46,7 +46,7 @@ pub(super) fn check_changes(scenario: &Scenario, found: &mut Problems) {
     check_kinds(scenario, changes, found);
     let routes = u64::from(changes.paths) * u64::from(scenario.topology.domains);
     if !(1..=REQUESTS_MAX).contains(&routes) {
-        let remedy = format!("use at least 1, and at most {REQUESTS_MAX} over all domains");
+        let remedy = format!("use at least 1 path per domain, and at most {REQUESTS_MAX} paths in total");
         found.add_range(&["changes", "paths"], changes.paths, remedy);
     }
     check_load_names(scenario, &["changes", "loads"], &changes.loads, found);
@@ -58,7 +58,7 @@ pub(super) fn check_changes(scenario: &Scenario, found: &mut Problems) {
     check_gateways(scenario, found);
 }
 
-/// Rejects loads in the list at `path` that the scenario does not have.
+/// Rejects names in the list at `path` that are not loads of the scenario.
 pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[String], found: &mut Problems) {
     let known: HashSet<&str> = scenario.loads.names().collect();
     for (place, name) in names.iter().enumerate().filter(|(_, name)| !known.contains(name.as_str())) {
@@ -68,11 +68,11 @@ pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[Stri
     }
 }
 
-/// Rejects kinds of changes that are listed twice, and changes that the scenario does not allow: endpoints with a
-/// single replica, certificates without TLS, and certificates that domains do not share.
+/// Rejects duplicate kinds of changes, and kinds that the scenario does not allow: endpoints if there is only one
+/// replica, certificates without TLS, and certificates if the domains do not share one.
 fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
     if changes.of.is_empty() {
-        let remedy = "add routes, endpoints or certificates; if `of` is missing, weir changes routes";
+        let remedy = "list `routes`, `endpoints` or `certificates`, or remove `of` to change routes";
         found.add(&["changes", "of"], "the list is empty", remedy);
     }
     for (place, what) in changes.of.iter().enumerate() {
@@ -84,7 +84,8 @@ fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
         let topology = &scenario.topology;
         match what {
             Changed::Endpoints if scenario.origin.replica_count() < 2 => {
-                let message = "changes of `endpoints` remove an endpoint, but the upstream has only 1";
+                let message =
+                    "changes of `endpoints` remove an endpoint, but the upstream has only 1 endpoint";
                 found.add(&at, message, "set `origin.replicas` to at least 2");
             }
             Changed::Certificates if !topology.tls => {

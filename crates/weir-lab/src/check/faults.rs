@@ -23,8 +23,7 @@ impl Wrong {
     }
 }
 
-/// Rejects faults whose target does not exist, whose action the target does not support, or whose time does not fit the
-/// order of the faults or the length of a load.
+/// Rejects faults with an unknown target, an unsupported action, a wrong order, or a time after the end of a load.
 pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Problems) {
     if scenario.faults.is_empty() {
         return;
@@ -55,8 +54,8 @@ pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Probl
     }
 }
 
-/// Rejects faults together with changes of endpoints, because weir could not observe the return of a stopped replica.
-/// Rejects faults of a service together with any changes, because changes can use that service.
+/// Rejects changes of endpoints if there are faults, because weir could not observe the return of a stopped replica.
+/// Rejects all changes if a service has faults, because changes can use that service.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let Some(changes) = &scenario.changes else { return };
     if scenario.faulted_services().next().is_some() {
@@ -76,7 +75,8 @@ fn wrong_time(fault: &ScheduledFault, before: Duration) -> Option<Wrong> {
     (fault.at.0 < before).then(|| Wrong::new("at", message, "sort the faults by time"))
 }
 
-/// Rejects replicas that the upstream does not have, and services that no gateway needs and that are not the upstream.
+/// Rejects replicas that the upstream does not have, and services that are neither the upstream nor needed by a
+/// gateway.
 fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     if fault.gateway.is_some() {
         return wrong_gateway(scenario, known, fault);
@@ -108,7 +108,7 @@ fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> 
     }
     if !scenario.is_in_pods() {
         let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
-        return wrong("weir ends pods of gateways only in a cluster", remedy);
+        return wrong("weir injects faults into gateways only in a cluster", remedy);
     }
     let mut planes =
         scenario.gateways.iter().filter_map(|gateway| known.in_cluster.get(&gateway.driver)).flatten();
@@ -183,8 +183,8 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     }
 }
 
-/// Rejects the `return` of a running target, and other faults of a stopped one. `away` contains the targets that
-/// earlier faults have stopped.
+/// Rejects a `return` if the target runs, and any other fault if the target is stopped. `away` contains the targets
+/// that earlier faults have stopped.
 fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
     if fault.gateway.is_some() {
         // Kubernetes replaces the gateway's pods, so its faults can have any order.
@@ -217,7 +217,7 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
         return found.add(&["loads", name, "search"], message, "remove one of the two");
     }
     let Some(length) = load.sustained(scenario.duration.0) else {
-        let message = "a load that ends after `requests` can end before the last fault";
+        let message = "a load with `requests` can end before the last fault";
         return found.add(&["loads", name, "requests"], message, "set `duration` instead");
     };
     for (place, fault) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.at.0 >= length) {

@@ -10,7 +10,7 @@ pub(super) fn check_generator(scenario: &Scenario, found: &mut Problems) {
     let at = ["generator", "on"];
     match place {
         Place::Namespaces(_) if scenario.is_elsewhere() => {
-            let message = format!("{place}: network namespaces do not reach remote gateways");
+            let message = format!("{place}: agents in network namespaces cannot reach remote gateways");
             found.add(&at, message, "use local:N, agents:N or ssh:HOST");
         }
         Place::Local(_) | Place::Own(_) | Place::Ssh(_) if scenario.network == Network::Namespaces => {

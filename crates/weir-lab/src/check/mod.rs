@@ -74,7 +74,7 @@ pub struct Known {
     pub services: Vec<String>,
     /// By driver: the services that its gateway needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
-    /// By driver, for gateways that already run in a cluster: the planes of the gateway. Other drivers are absent.
+    /// By driver: the planes of its gateway, if this gateway already runs in a cluster. Other drivers are absent.
     pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
@@ -88,7 +88,7 @@ impl Known {
         self.needed(gateways).any(|needed| needed == service)
     }
 
-    /// The services that gateways need; a service of several gateways is repeated.
+    /// The services that gateways need. If several gateways need a service, it is repeated.
     fn needed<'a>(&'a self, gateways: &'a [Gateway]) -> impl Iterator<Item = &'a str> {
         let needs = gateways.iter().filter_map(|gateway| self.needs.get(&gateway.driver));
         needs.flatten().map(String::as_str)
@@ -205,7 +205,7 @@ fn check_topology(topology: &Topology, found: &mut Problems) {
     }
     if paths * u64::from(topology.domains) > REQUESTS_MAX {
         let message = format!(
-            "{} with {} each exceed {REQUESTS_MAX} routes",
+            "{} with {} per domain exceed {REQUESTS_MAX} routes",
             counted(topology.domains.into(), "domain"),
             counted(paths, "path")
         );
@@ -345,13 +345,13 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
         _ => {}
     }
     if load.model == ArrivalModel::Closed && load.spacing.is_some() {
-        let message = "a closed load cannot have a spacing: it sends after each response";
+        let message = "a closed load cannot have a spacing: it sends each request after a response";
         found.add(&at("spacing"), message, "remove the spacing, or use `model: open`");
     }
 }
 
-/// Converts the load for the load engine, which reports the first of the remaining errors. This check needs no
-/// addresses, and one request stands for all requests of the topology.
+/// Converts the load for the load engine, which reports the first of the remaining errors. The check uses no addresses,
+/// and a single request instead of all requests of the topology.
 fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let setting = setting(scenario, &[], vec![RequestSpec::default()], false, 0);
     let (load, setting) = supposed(scenario, load, setting);
@@ -428,7 +428,7 @@ fn check_thresholds(scenario: &Scenario, found: &mut Problems) {
         found.add_range(&["thresholds", "interval_share"], share, remedy);
     }
     if !(1.0..=WARMUP_GROWTH_MAX).contains(&t.warmup_growth) {
-        let remedy = format!("use 1 (the warm-up does not grow) to {WARMUP_GROWTH_MAX}");
+        let remedy = format!("use 1 to {WARMUP_GROWTH_MAX}; with 1, the warm-up does not grow");
         found.add_range(&["thresholds", "warmup_growth"], t.warmup_growth, remedy);
     }
     for (name, share) in &t.margins {

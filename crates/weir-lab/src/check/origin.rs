@@ -10,7 +10,7 @@ use crate::scenario::{CertificateScope, ClientCertificate, Network, Origin, Orig
 
 const SERVERS_MAX: u32 = 100_000;
 const REPLICAS_MAX: u32 = 100;
-/// Maximum response body of an upstream with a driver, because weir writes the body to a file.
+/// Maximum response body of an upstream with a driver. weir writes this body to a file.
 const BODY_MAX_BYTES: u64 = 64 << 20;
 
 /// Tolerance for the rounding errors in a sum of shares.
@@ -48,8 +48,9 @@ pub(super) fn check_origin(scenario: &Scenario, known: &Known, found: &mut Probl
         found.add(&["origin", "servers"], "`servers` needs `service`", remedy);
     }
     if origin.shares() > 1.0 + SHARES_ROUNDING {
-        let message = "the shares of errors, resets, half, slow and refuse add up to more than 100%";
-        let remedy = "reduce their sum to 100% or less: a request gets at most one of them";
+        let message =
+            "the shares of `errors`, `resets`, `half`, `slow` and `refuse` add up to more than 100%";
+        let remedy = "reduce their sum to 100% or less: a request gets at most one of these faults";
         found.add(&["origin"], message, remedy);
     }
     let http2 = &origin.http2;
@@ -79,7 +80,7 @@ fn check_place(scenario: &Scenario, found: &mut Problems) {
     let at = ["origin", "on"];
     if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
         let message = format!("{on}: an upstream runs on one agent");
-        found.add(&at, message, "use ssh:HOST, agents:1, or local:1 for this host");
+        found.add(&at, message, "use ssh:HOST, agents:1, or local:1 for the host where weir runs");
     }
     let generator = scenario.generator.on.as_ref();
     let namespaces = matches!(generator, Some(Place::Namespaces(_)));
@@ -117,7 +118,7 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
         let remedy = suggestion_or(service, names, "services", "or use a service time, like `exp:5ms`");
         return found.add(
             &["origin", "service"],
-            format!("`{service}` is not a service that can be the upstream"),
+            format!("service `{service}` cannot serve as the upstream"),
             remedy,
         );
     }

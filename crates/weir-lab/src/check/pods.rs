@@ -52,7 +52,8 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     }
 }
 
-/// Rejects changes of endpoints: gateways get the Service of the upstream, whose address does not change.
+/// Rejects changes of endpoints: gateways use the Service of the upstream, and the address of a Service does not
+/// change.
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let kinds = scenario.changes.iter().flat_map(|changes| changes.of.iter().enumerate());
     for (place, _) in kinds.filter(|(_, what)| **what == Changed::Endpoints) {
@@ -62,14 +63,14 @@ fn check_changes(scenario: &Scenario, found: &mut Problems) {
     }
 }
 
-/// Rejects changes of a gateway that reads its routes from files.
+/// Rejects changes of a gateway whose pod reads its routes from files.
 fn check_changed(scenario: &Scenario, known: &Known, gateway: &Gateway, place: &str, found: &mut Problems) {
     if scenario.changes.is_some() && !known.in_cluster.contains_key(&gateway.driver) {
         let message = format!(
             "{}: weir cannot change the routes of this gateway in a cluster, because its pod reads them from files",
             gateway.name
         );
-        let remedy = "measure changes of gateways that run in the cluster already: --gateway contour";
+        let remedy = "select gateways that run in the cluster already, like --gateway contour";
         found.add(&["gateways", place], message, remedy);
     }
 }

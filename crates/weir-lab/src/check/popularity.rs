@@ -3,17 +3,17 @@
 use super::problem::Problems;
 use crate::scenario::{Load, Scenario};
 
-/// Rejects a popularity together with a mix or a request file, which have their own order.
+/// Rejects a popularity together with a mix or a request file, because these already determine which requests are sent.
 pub(super) fn check_popularity(name: &str, load: &Load, found: &mut Problems) {
     let own = if load.mix.is_empty() { load.file.is_some().then_some("file") } else { Some("mix") };
     if let Some(own) = own.filter(|_| load.popularity.is_some()) {
         let message = format!("`popularity` and `{own}` cannot be combined");
-        let remedy = "remove the popularity; in a mix, each request has its `weight`";
+        let remedy = "remove `popularity`; in a mix, set the `weight` of each request";
         found.add(&["loads", name, "popularity"], message, remedy);
     }
 }
 
-/// Rejects cold starts of gateways that weir does not start, or whose first response cannot be recognized.
+/// Rejects cold starts if weir does not start a gateway, or cannot recognize its first response.
 pub(super) fn check_cold_start(scenario: &Scenario, found: &mut Problems) {
     if !scenario.cold_start {
         return;

@@ -8,7 +8,7 @@ use weir_document::{Problem, nearest};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScenarioProblem {
     pub(crate) problem: Problem<Vec<String>>,
-    /// Whether the scenario is valid, and this host is the cause of the error.
+    /// Whether this host causes the error, although the scenario is valid.
     pub(crate) of_host: bool,
 }
 

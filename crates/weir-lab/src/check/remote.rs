@@ -7,7 +7,7 @@ use super::problem::Problems;
 use crate::agents::Place;
 use crate::scenario::{Gateway, Origin, PrometheusSource, SamplerSource, Scenario};
 
-/// Names of other parts of a cell, which a remote gateway must not have.
+/// Names of other parts of a cell. A remote gateway must not use them as its name.
 const PARTS: [&str; 2] = ["generator", "origin"];
 
 /// Checks the URL of each remote gateway, and that all of them have the same upstream.
@@ -117,11 +117,11 @@ fn check_sampler(sampler: &SamplerSource, found: &mut Fields) {
     let SamplerSource { on, program, pid, cgroup } = sampler;
     if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
         let message = format!("{on}: a sampler is one agent on the host of the gateway");
-        found.add("sampler.on", message, "use ssh:HOST, agents:1, or local:1 for this host");
+        found.add("sampler.on", message, "use ssh:HOST, agents:1, or local:1 for the host where weir runs");
     }
     let given = [program.is_some(), pid.is_some(), cgroup.is_some()];
     if given.into_iter().filter(|is_given| *is_given).count() != 1 {
-        let message = "a sampler needs one of `program`, `pid` and `cgroup`";
+        let message = "a sampler needs exactly one of `program`, `pid` and `cgroup`";
         found.add("sampler", message, "name the processes of the gateway, like `program: nginx`");
     }
     if pid.is_some_and(|pid| pid <= 0) {
@@ -133,7 +133,11 @@ fn check_sampler(sampler: &SamplerSource, found: &mut Fields) {
     }
     if cgroup.as_ref().is_some_and(|path| !path.starts_with("/") || path.iter().any(|part| part == "..")) {
         let remedy = "use the path that /proc/PID/cgroup shows, like /system.slice/nginx.service";
-        found.add("sampler.cgroup", "the path of a control group begins with / and has no `..`", remedy);
+        found.add(
+            "sampler.cgroup",
+            "the path of a control group must begin with / and must not contain `..`",
+            remedy,
+        );
     }
 }
 
@@ -142,7 +146,11 @@ fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
         source.selector.as_deref().is_some_and(|selector| selector.trim_matches(['{', '}', ' ']).is_empty());
     if is_blank || (source.selector.is_none() && source.queries.cpu.is_none()) {
         let remedy = "add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as `queries: { cpu: .. }`";
-        found.add("prometheus", "no `selector` selects the series of the gateway", remedy);
+        found.add(
+            "prometheus",
+            "`selector` is missing or empty, so weir cannot select the series of the gateway",
+            remedy,
+        );
     }
     match (&source.token_file, &source.user, &source.password_file) {
         (Some(_), Some(_), _) => {
@@ -158,13 +166,13 @@ fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
     }
 }
 
-/// Rejects remote gateways with different upstreams, because they share one direct baseline. Rejects the field
-/// `origin`, and limits of the processes of gateway and upstream, because weir starts neither of them.
+/// Rejects remote gateways with different upstreams, because they share one direct baseline. Rejects `origin`, and
+/// limits for gateway and upstream, because weir starts neither of them.
 fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     let gateways = &scenario.gateways;
     if let Some(place) = gateways.iter().position(|gateway| !gateway.is_remote()) {
         let name = &gateways[place].name;
-        let message = format!("`{name}` is not remote, but other gateways of this scenario are");
+        let message = format!("`{name}` is not remote, but other gateways of this scenario are remote");
         let remedy = "make two runs: gateways with different upstreams cannot share a direct baseline";
         return found.add(&["gateways", &place.to_string()], message, remedy);
     }

@@ -10,8 +10,8 @@ use crate::scenario::{Load, Scenario, Search};
 /// Allowed numbers of trials: fewer cannot find a capacity, and more take hours.
 const TRIALS: std::ops::RangeInclusive<u32> = 10..=1_000;
 
-/// Minimum of the field `width`: the width of the interval at which a search ends, as share of the capacity. More
-/// trials cannot make the interval narrower than this.
+/// Minimum of the field `width`. A search ends when its confidence interval is as narrow as `width`, a share of the
+/// capacity. Below the minimum, more trials cannot make the interval narrow enough.
 const WIDTH_MIN: f64 = 0.01;
 
 /// Checks the load `name` and its capacity search `search`.
@@ -34,13 +34,13 @@ pub(super) fn check_search(
         (
             "connections",
             !matches!(load.connections, Levels::Constant(_)),
-            "the connections of a search cannot change",
+            "the number of connections cannot change during a search",
             "use one number",
         ),
         (
             "rate",
             !is_constant,
-            "the rate of a search cannot change",
+            "a search cannot start with a changing rate",
             "use the rate of the first trial, like `rate: 500/s`",
         ),
         ("burst", load.burst.is_some(), "a search cannot have bursts", "remove `burst`"),

@@ -42,7 +42,7 @@ pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
 pub(super) fn check_secure_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     if load.tokens.is_some() && scenario.topology.bearer > 0 {
         let message = "`tokens` and `topology.bearer` cannot be combined: a gateway accepts the tokens of the load or \
-                       those of the topology";
+                       the tokens of the topology";
         found.add(&["loads", name, "tokens"], message, "remove one of the two");
     }
     let Some(tls) = &load.tls else { return };

@@ -48,7 +48,7 @@ fn check_load(
         );
     }
     let Some(length) = load.sustained(scenario.duration.0) else {
-        let message = "a load that ends after `requests` can end before the silent connections are closed";
+        let message = "a load with `requests` can end before the silent connections are closed";
         return found.add(&["loads", name, "requests"], message, "set `duration` instead");
     };
     let end = silent.at.0.saturating_add(silent.hold.0);

@@ -25,14 +25,14 @@ use crate::clock::LoadClock;
 use crate::scenario;
 use target::{Look, Target};
 
-/// Timeout of a change: a gateway can need long to read a hundred thousand routes on a share of a core.
+/// Timeout of a change. With a fraction of a core, a gateway can need long to read 100,000 routes.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum pause between two checks whether a change has taken effect.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 /// Maximum pause between two checks.
 const LOOK_LAST: Duration = Duration::from_millis(40);
-/// Between minimum and maximum, a pause is the time since the change divided by this number, so the measured time is
-/// accurate to 5 %.
+/// A pause is the time since the change divided by this number, clamped to the minimum and maximum. With an unclamped
+/// pause, the measured time is accurate to 5 %.
 const LOOKS: u32 = 20;
 /// Status that gateways return for a path without a route.
 const NO_ROUTE: u16 = 404;
@@ -50,7 +50,7 @@ struct Changes {
 
 /// The thread that makes changes while a load runs.
 struct Worker {
-    /// Dropped when the load has ended.
+    /// Dropping it signals the thread that the load has ended.
     load: Sender<()>,
     is_abandoned: Arc<AtomicBool>,
     thread: JoinHandle<Result<ChangesMade, CellError>>,
@@ -191,7 +191,7 @@ impl Disturbance for Changes {
     fn abandon(&mut self) {
         if let Some(worker) = self.worker.take() {
             worker.is_abandoned.store(true, Ordering::Relaxed);
-            // Its error does not matter: the load has already failed for another reason.
+            // An error of the thread does not matter: the load has already failed for another reason.
             let _ = worker.end();
         }
     }
@@ -238,7 +238,7 @@ impl Worker {
     /// abandoned.
     fn end(self) -> Result<ChangesMade, CellError> {
         drop(self.load);
-        self.thread.join().expect("a changer does not panic")
+        self.thread.join().expect("the thread that makes the changes does not panic")
     }
 }
 
@@ -305,7 +305,8 @@ impl Changer {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
             match &self.channel {
                 Some(channel) if channel.is_whole() => self.carry_out(&first.change)?,
-                // Each state contains only the difference to the previous one, so all remaining states are applied.
+                // Applies all remaining changes to restore the initial state, because each contains only the difference
+                // to the previous state.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
             }
@@ -326,8 +327,8 @@ impl Changer {
         let mut look = self.target.look_for(state.what, is_on);
         let asked_ns = mono_ns();
         self.carry_out(&state.change)?;
-        // In a cluster, the time starts after the API server has stored the objects, because storing them is not work
-        // of the gateway.
+        // In a cluster, weir measures from the moment when the API server has stored the objects, because storing them
+        // is not work of the gateway.
         let is_stored = self.channel.as_ref().is_some_and(Channel::is_whole);
         let at_ns = if is_stored { mono_ns() } else { asked_ns };
         let seen_ns = self.await_effect(&state.change, &mut look, own, is_abandoned)?;

@@ -16,7 +16,7 @@ use crate::cell::service::ServiceParts;
 use crate::clock::LoadClock;
 use crate::scenario::ScheduledFault;
 
-/// Timeout of weir's own origin to confirm the switch of connection resets.
+/// Timeout for weir's own origin to confirm that connection resets were switched on or off.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The faults of a scenario.
@@ -117,7 +117,7 @@ impl Disturbance for Faults {
 
     fn undo(&mut self, load: &mut LoadContext<'_>) -> Result<(), CellError> {
         for acting in self.acting.drain(..) {
-            self.done.push(acting.join().expect("a fault does not panic")?);
+            self.done.push(acting.join().expect("the thread that injects the fault does not panic")?);
         }
         self.done.sort_by_key(|done| done.at_ns);
         self.await_pods()?;
@@ -126,7 +126,7 @@ impl Disturbance for Faults {
     }
 
     fn abandon(&mut self) {
-        // Their errors do not matter: the load has already failed for another reason.
+        // Errors of these threads do not matter: the load has already failed for another reason.
         self.acting.drain(..).for_each(|acting| drop(acting.join()));
     }
 

@@ -87,7 +87,7 @@ pub(crate) trait Disturbance {
     }
 
     /// The requests that the disturbance itself sent during the load. The counters of gateway and upstream include
-    /// them, but not the generator's counts.
+    /// these requests; the generator's counts do not.
     fn own_requests(&self) -> OwnRequests {
         OwnRequests::default()
     }
@@ -141,7 +141,7 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) sampler: &'a Sampler,
 }
 
-/// For each request counter: whether it cannot be compared with the generator's counts in a load.
+/// The request counters that weir must not compare with the generator's counts in a load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnusableCounters {
     pub(crate) gateway: bool,
@@ -155,7 +155,8 @@ pub(crate) struct OwnRequests {
     pub(crate) answered: u64,
     /// Requests that the gateway certainly forwarded to the upstream.
     pub(crate) forwarded: u64,
-    /// Requests that a counter may or may not include, in addition to those above.
+    /// Number of requests that the gateway's counter may include in addition to `answered`, and the upstream's counter
+    /// in addition to `forwarded`.
     pub(crate) uncertain: u64,
 }
 

@@ -1,10 +1,10 @@
 //! Repeated registrations: a process publishes all routes periodically during loads. Registrations that fail while a
 //! planned fault stops the service are events of the load.
 //!
-//! The interval starts with each load, so that registrations come at the same times of a load in every repeat. A load
-//! that is shorter than the interval contains no registration. Gateways drop routes that were not registered recently.
-//! So weir registers routes before a load if otherwise more than one and a half intervals would pass between two
-//! registrations.
+//! The interval starts again with each load, so that registrations come at the same times of a load in every repeat. A
+//! load that is shorter than the interval contains no registration, but gateways drop routes that were not registered
+//! recently. So weir also registers routes before a load if the time between two registrations would exceed one and a
+//! half intervals.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ struct Registrations {
     scenario: Scenario,
     publication: Publication,
     every: Duration,
-    /// The network namespace of the service; `None` is the host's.
+    /// The network namespace of the service; `None` means the network of the host.
     namespace: Option<Namespace>,
     /// Whether the scenario has faults of the service.
     has_faults: bool,
@@ -43,7 +43,8 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     let Some(publication) = gateway.rendered.publications().find(is_repeated) else { return Ok(None) };
     let changes = gateway.scenario.changes.as_ref();
     if changes.is_some_and(|changes| changes.of.contains(&Changed::Endpoints)) {
-        let message = "the repeated registration of routes during a load would restore a removed endpoint";
+        let message =
+            "weir repeats the registration of routes during a load, which would restore a removed endpoint";
         let remedy = "turn off repeated registration (`every` in the driver's settings), or remove `endpoints` \
                       from `changes.of`";
         return Err(failed("render", message, remedy, ""));
@@ -158,7 +159,7 @@ impl Disturbance for Registrations {
                     (FailedRegistration::KIND, serde_json::to_value(failed))
                 }
             };
-            let details = details.expect("counts and text are plain values");
+            let details = details.expect("counts and text always serialize to JSON");
             Event { t_s, sustained, kind: kind.into(), details }
         };
         measurement.events.extend(self.record.publications.iter().map(event));
@@ -175,7 +176,8 @@ mod tests {
             let of = Duration::from_secs;
             is_due(of(age_s), longest_s.map(of), of(60))
         };
-        // A load that is longer than 60 s, or of unknown length, registers the routes 60 s after its start.
+        // If a load is longer than 60 s, or its length is unknown, the first registration comes 60 s after the start of
+        // the load.
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, Some(100))), [false, false, true]);
         assert_eq!([0, 30, 31].map(|age_s| is_due(age_s, None)), [false, false, true]);
         assert_eq!([0, 80, 81].map(|age_s| is_due(age_s, Some(10))), [false, false, true]);

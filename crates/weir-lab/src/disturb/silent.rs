@@ -22,7 +22,7 @@ use crate::scenario::SilentConnections;
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The file with the range of local ports of the network namespace.
 const PORT_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
-/// Open files that the lab needs in addition to the connections.
+/// Number of open files that this process needs in addition to the connections.
 const FILES_BESIDE: u64 = 256;
 
 /// The silent connections of a scenario.
@@ -63,7 +63,7 @@ pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbanc
     Ok(Some(Box::new(Silent { connections, address, network, state: State::Waiting })))
 }
 
-/// Raises the limit of open files as far as `connections` need it.
+/// Raises this process's limit of open files if `connections` need it. Fails if the limit is still too low.
 fn require_open_files(connections: u32) -> Result<(), CellError> {
     let needed = u64::from(connections) + FILES_BESIDE;
     let limit = || getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -82,8 +82,8 @@ fn require_open_files(connections: u32) -> Result<(), CellError> {
     }
 }
 
-/// Checks that this host has a local port for each silent connection and each connection of the load. All of them lead
-/// to the same address, so each needs its own port.
+/// Checks that this host has a local port for each silent connection and each connection of the load. All of these
+/// connections go to the same address, so each needs its own port.
 fn require_ports(silent: u32, of_load: u32, network: Option<&Namespace>) -> Result<(), CellError> {
     let read = || std::fs::read_to_string(PORT_RANGE);
     let range = match network {
@@ -155,7 +155,7 @@ impl Disturbance for Silent {
 
     fn abandon(&mut self) {
         if let State::Open(worker) = std::mem::replace(&mut self.state, State::Waiting) {
-            // Its error does not matter: the load has already failed for another reason.
+            // An error of the thread does not matter: the load has already failed for another reason.
             let _ = worker.end();
         }
     }
@@ -163,7 +163,7 @@ impl Disturbance for Silent {
     fn record(&self, clock: &LoadClock, measurement: &mut Measurement) {
         let State::Closed(burst) = &self.state else { return };
         let (t_s, sustained) = clock.moment(burst.at_ns);
-        let details = serde_json::to_value(burst.outcome).expect("counts are plain values");
+        let details = serde_json::to_value(burst.outcome).expect("counts always serialize to JSON");
         measurement.events.push(Event { t_s, sustained, kind: SilentBurst::KIND.into(), details });
     }
 }
@@ -199,7 +199,7 @@ impl Worker {
     /// Closes the connections, if they are still open.
     fn end(self) -> Result<Burst, CellError> {
         self.is_ended.store(true, Ordering::Relaxed);
-        self.thread.join().expect("a burst does not panic")
+        self.thread.join().expect("the thread that holds the silent connections does not panic")
     }
 }
 
@@ -258,7 +258,7 @@ fn hold_burst(
     Ok(Burst { at_ns, outcome })
 }
 
-/// The next state of a connection with an event; `None` if the connection was refused or closed.
+/// The next state of a connection after an event; `None` if the connection was refused or closed.
 fn advance(
     connection: Connection,
     outcome: &mut SilentBurst,
@@ -313,7 +313,7 @@ mod tests {
     fn a_burst_is_opened_held_and_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // Closes every second connection, the first one after a response.
+        // The server closes every second connection. It sends a response before it closes the first of them.
         let server = thread::spawn(move || {
             let mut kept = Vec::new();
             for place in 0..20 {
@@ -324,7 +324,7 @@ mod tests {
                     _ => kept.push(socket),
                 }
             }
-            // The burst closes the connections that are still open.
+            // The server keeps the other connections open until the burst closes them.
             kept.into_iter()
                 .map(|mut socket| std::io::Read::read(&mut socket, &mut [0]).unwrap())
                 .sum::<usize>()

@@ -4,7 +4,7 @@ use std::iter::Sum;
 use std::ops::{Add, Mul};
 use std::time::Duration;
 
-/// Share of the planned time that all retries of a run may take.
+/// Maximum total time of a run's retries, as share of the run's planned time.
 pub(crate) const RETRIES_SHARE_MAX: f64 = 0.5;
 
 /// A range of time, from a quiet host to a noisy one.
@@ -23,7 +23,7 @@ impl TimeEstimate {
     }
 
     /// Adds the time of retries to the maximum of a load's time. All retries of a run take at most half of the planned
-    /// time of the run. So adds at most half of the load's minimum time, and nothing if `retries` is 0.
+    /// time of the run. So this method adds at most half of the load's minimum time, and nothing if `retries` is 0.
     pub(crate) fn with_retries(self, retries: u32) -> Self {
         let share = f64::from(retries).min(RETRIES_SHARE_MAX);
         Self { min: self.min, max: self.max + self.min.mul_f64(share) }

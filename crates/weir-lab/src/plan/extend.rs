@@ -22,14 +22,14 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
             weir_results::words::counted(had.into(), "repeat")
         );
         let problem = Problem::of(format!("--repeats {repeats}"), message);
-        let problem = problem.help(format!("use at least {had}, or start a new run"));
+        let problem = problem.help(format!("use at least {had} repeats, or start a new run"));
         return Err(LabError::Scenario(problem));
     }
     let plan = plan::plan(checked, run.seed).cells;
     if !plan.starts_with(&run.plan) {
         return Err(LabError::Resume {
             run: run.id.clone(),
-            why: "this version of weir plans its cells in another order".into(),
+            why: "this version of weir plans the cells of the run in another order".into(),
         });
     }
     let mut extended = run.clone();

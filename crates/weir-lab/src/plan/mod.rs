@@ -18,7 +18,8 @@ const CELL_OVERHEAD: Duration = Duration::from_millis(250);
 /// Time of a load beyond its phases: start of the generator, drain, settling of counters.
 const LOAD_OVERHEAD: Duration = Duration::from_millis(100);
 
-/// Pause after the first response of a gateway, in which it can free memory that only its start needed.
+/// Pause after the first response of a gateway. During the pause, the gateway can free memory that only its start
+/// needed.
 pub(crate) const COLD_START_SETTLE: Duration = Duration::from_millis(300);
 /// Time over which the memory of the gateway is sampled, after [`COLD_START_SETTLE`].
 pub(crate) const COLD_START_SAMPLE: Duration = Duration::from_millis(300);
@@ -99,8 +100,8 @@ pub(crate) fn load_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     warmup + TimeEstimate::exactly(sustained + LOAD_OVERHEAD)
 }
 
-/// The warm-up of a load. It may grow only if the load is steady, and the scenario schedules no faults or silent
-/// connections: their times count from the end of the warm-up.
+/// The warm-up of a load. It may grow only if the load is steady. It must not grow if the scenario schedules faults or
+/// silent connections, because their times count from the end of the warm-up.
 fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     let min = scenario.warmup.0;
     if scenario.has_schedule() || !load.may_warm_up_longer() {
@@ -109,7 +110,8 @@ fn warmup_time(scenario: &Scenario, load: &Load) -> TimeEstimate {
     TimeEstimate { min, max: min.mul_f64(scenario.thresholds.warmup_growth) }
 }
 
-/// Maximum time for which the load named `load`, or one trial of its search, sends requests; `None` if unknown.
+/// Maximum time for which the load named `load` sends requests; for a search, the maximum of one trial. `None` if
+/// unknown.
 pub(crate) fn longest(scenario: &Scenario, load: &str) -> Option<Duration> {
     let load = scenario.loads.named(load)?;
     let sustained = match load.search {
@@ -139,7 +141,7 @@ pub fn point_of<'a>(checked: &'a Checked, key: &CellKey) -> Option<&'a Point> {
 
 /// Seed of a load's arrivals: the same for all gateways of a block, so that they get the same schedule.
 pub(crate) fn arrivals_seed(seed: u64, key: &CellKey, load: usize) -> u64 {
-    let axes = serde_json::to_string(&key.axes).expect("axes are plain values");
+    let axes = serde_json::to_string(&key.axes).expect("axes always serialize to JSON");
     let mut state = SplitMix64(seed);
     for word in [u64::from(key.repeat), load as u64].into_iter().chain(axes.bytes().map(u64::from)) {
         state = SplitMix64(state.next() ^ word);

@@ -20,7 +20,7 @@ pub const CHUNK_BYTES: usize = 900 << 10;
 
 /// The key of the data in a Secret.
 const KEY: &str = "data";
-/// The label with the index of a Secret among those of the same data, from 0.
+/// The label with the index of a Secret, from 0: larger data is split into several Secrets.
 const CHUNK_LABEL: &str = "weir/chunk";
 /// The label with the number of Secrets of the same data.
 const CHUNKS_LABEL: &str = "weir/chunks";
@@ -90,7 +90,7 @@ impl FileSet {
     /// All files below `folder`.
     ///
     /// # Errors
-    /// If one cannot be read, or is not text.
+    /// If a file cannot be read, or is not text.
     pub fn below(folder: &Path) -> io::Result<Self> {
         let mut files = Self::default();
         files.add(folder)?;

@@ -83,8 +83,8 @@ impl Pods {
         format!("{name}-{}", self.made.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Applies `manifests`, the last of which creates the pods of `name`. Returns a handle that watches these pods.
-    /// When it is dropped, it deletes the objects of all `manifests`.
+    /// Applies `manifests`. The last one creates the pods of `name`. Returns a handle that watches these pods. When the
+    /// handle is dropped, it deletes the objects of all `manifests`.
     fn carry(
         &self,
         name: &str,
@@ -240,7 +240,7 @@ struct Known {
     images: BTreeMap<String, [String; 2]>,
 }
 
-/// Pods and their objects, which are deleted when this is dropped.
+/// Pods and their objects. They are deleted when this struct is dropped.
 struct Kept {
     cluster: Arc<Cluster>,
     /// The Job or Deployment of the pods, and the objects that the pods use, in order of deletion.
@@ -342,8 +342,8 @@ struct Watch {
     since: Instant,
     /// Whether all pods have started.
     has_started: bool,
-    /// By pod name, for all pods seen so far: when weir first saw that the pod cannot start; `None` if the pod can
-    /// start.
+    /// All pods seen so far, by name. The value is the time when weir first saw that the pod cannot start; `None` if
+    /// the pod can start.
     seen: BTreeMap<String, Option<Instant>>,
 }
 
@@ -467,7 +467,8 @@ impl Watch {
 }
 
 /// The remedy if a quota or policy rejects an object.
-const POLICY: &str = "change the quota or policy in the message, or use another namespace (--namespace)";
+const POLICY: &str =
+    "change the quota or policy that the message names, or use another namespace (--namespace)";
 
 /// The error for a rejected request to the API.
 pub(super) fn refused(error: &KubeError) -> PodError {

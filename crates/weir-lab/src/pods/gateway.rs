@@ -21,7 +21,7 @@ use super::{PlacedPod, PlacedPods, PodError, Site};
 
 /// Timeout of a rollout.
 const ROLLOUT_MAX: Duration = Duration::from_secs(180);
-/// Timeout until a gateway accepts its routes.
+/// Timeout for a gateway to accept its routes.
 const ACCEPTED_MAX: Duration = Duration::from_secs(120);
 /// Pause between two requests while weir waits for a rollout, or for routes to be accepted.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ const RESTARTED: &str = "weir/restarted-at";
 
 /// Name of the ConfigMap with the state to restore.
 const RECORD: &str = "changes";
-/// The key in this ConfigMap.
+/// The key in the ConfigMap [`RECORD`] that contains the state to restore.
 const RECORD_KEY: &str = "changes.json";
 
 /// Maximum number of manifests in one call of [`Cluster::apply`]. It limits memory: 100,000 routes with labels take over
@@ -41,8 +41,8 @@ const BATCH: usize = 64;
 /// Identity of an object: API version, kind, namespace and name.
 type Key = (String, String, String, String);
 
-/// Applied objects with their manifests as JSON, which takes a small part of the memory of a [`Value`]. The JSON is empty
-/// until the API has accepted the manifest.
+/// Applied objects with their manifests as JSON, which needs much less memory than a [`Value`]. The JSON is empty until
+/// the API has accepted the manifest.
 type Applied = BTreeMap<Key, String>;
 
 /// What a run has changed in objects that it does not own, and the routes that it has created.
@@ -55,8 +55,8 @@ struct Changes {
     objects: BTreeSet<Key>,
 }
 
-/// How the record stores [`Changes::objects`]: names, grouped by API version, kind and namespace. A list that repeats
-/// these for each object would exceed the 1 MiB of a ConfigMap at 5,000 hosts with certificates.
+/// How the record stores [`Changes::objects`]: names, grouped by API version, kind and namespace. If each object
+/// repeated these three, 5,000 hosts with certificates would exceed the 1 MiB limit of a ConfigMap.
 mod grouped {
     use std::collections::{BTreeMap, BTreeSet};
 
@@ -131,7 +131,7 @@ impl ClusterGateways {
         }
     }
 
-    /// Sets the timeouts of rollouts and of the acceptance of routes to `max`.
+    /// Sets both timeouts to `max`: for rollouts, and for gateways to accept routes.
     #[must_use]
     pub fn waiting(self, max: Duration) -> Self {
         Self { rollout_max: max, accepted_max: max, ..self }
@@ -155,8 +155,8 @@ impl ClusterGateways {
         let before = applied.get(gateway).cloned().unwrap_or_default();
         if before != wanted {
             self.record(|changes| changes.objects.extend(wanted.keys().cloned()))?;
-            // Until all requests succeed, old and new objects count as applied, but the JSON of changed ones is empty. If
-            // a request fails, the next call then applies or deletes them.
+            // Until all requests succeed, `applied` contains old and new objects; new, changed and removed objects have
+            // empty JSON. If a request fails, the next call applies or deletes them.
             let unchanged = |key| wanted.get(key).filter(|text| before.get(key) == Some(*text));
             let both = before.keys().chain(wanted.keys());
             let both = both.map(|key| (key.clone(), unchanged(key).cloned().unwrap_or_default())).collect();
@@ -256,7 +256,7 @@ impl ClusterGateways {
                 workload.kind.name(),
                 workload.name
             );
-            let remedy = "install the gateway, or name its workload: --set gateways.NAME.set={namespace: .., data: ..}";
+            let remedy = "install the gateway, or set its workload: --set 'gateways.NAME.set={namespace: .., data: ..}'";
             PodError::new("binary-missing", message, remedy)
         })?;
         let containers = found["spec"]["template"]["spec"]["containers"].as_array().into_iter().flatten();
@@ -273,7 +273,7 @@ impl ClusterGateways {
             return Err(PodError::new(
                 "binary-missing",
                 message,
-                "name its workload: --set gateways.NAME.set={namespace: .., data: ..}",
+                "set its workload: --set 'gateways.NAME.set={namespace: .., data: ..}'",
             ));
         }
         let mut notes = Vec::new();
@@ -422,7 +422,7 @@ impl ClusterGateways {
         let pods = self.live_pods(&found, namespace)?;
         let running = pods.iter().find(|pod| matches!(pod_state(pod), PodState::Running(_)));
         let Some(name) = running.and_then(|pod| pod["metadata"]["name"].as_str()) else {
-            let message = format!("{part}: no pod runs, so weir cannot end one");
+            let message = format!("{part}: no pod is running, so weir cannot kill or evict one");
             return Err(PodError::new("pod", message, "leave more time between two faults"));
         };
         match action {
@@ -450,7 +450,7 @@ impl ClusterGateways {
         address.ok_or_else(|| {
             let message = format!("the Service {namespace}/{name} does not exist, or has no cluster IP");
             let remedy =
-                "create the Service, or name another in the driver: kubernetes: { service: { name: .. } }";
+                "create the Service, or set another Service in the driver: kubernetes: { service: { name: .. } }";
             PodError::new("binary-missing", message, remedy)
         })
     }
@@ -606,7 +606,7 @@ fn is_rolled_out(object: &Value) -> Result<(), String> {
     match updated >= wanted && available >= wanted && wanted > 0 {
         true if old > 0 => Err(format!("{old} old pods still exist")),
         true => Ok(()),
-        false => Err(format!("{updated} of {wanted} pods are updated, {available} available")),
+        false => Err(format!("{updated} of {wanted} pods are updated, {available} are available")),
     }
 }
 
@@ -735,13 +735,16 @@ mod tests {
             is_rolled_out(&deployment(1, 2, 2)),
             Err("its controller has not observed the change".into())
         );
-        assert_eq!(is_rolled_out(&deployment(2, 1, 2)), Err("1 of 2 pods are updated, 2 available".into()));
+        assert_eq!(
+            is_rolled_out(&deployment(2, 1, 2)),
+            Err("1 of 2 pods are updated, 2 are available".into())
+        );
         let mut surging = deployment(2, 2, 2);
         surging["status"]["replicas"] = json!(3);
         assert_eq!(is_rolled_out(&surging), Err("1 old pods still exist".into()));
         let daemons = json!({ "kind": "DaemonSet", "metadata": { "generation": 1 }, "status": {
             "observedGeneration": 1, "desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 0 } });
-        assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are updated, 0 available".into()));
+        assert_eq!(is_rolled_out(&daemons), Err("1 of 1 pods are updated, 0 are available".into()));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// Whether the user allows agents that see all processes of a node.
     fn has_samplers(&self) -> bool;
 
-    /// Creates the Service of the upstream. Returns the values of the cluster that templates of routes can use.
+    /// Creates the Service of the upstream. Returns values of the cluster, which route templates can use.
     ///
     /// # Errors
     /// [`PodError`] if the Service cannot be created.
@@ -117,7 +117,7 @@ pub struct PlacedPods {
     pub image: Option<PartImage>,
     /// The limits of the measured container.
     pub limits: Limits,
-    /// Whether `limits` are those of the scenario.
+    /// Whether `limits` are the limits of the scenario.
     pub limits_applied: bool,
     /// What weir could not do because it lacks a permission, as sentences.
     pub notes: Vec<String>,
@@ -226,13 +226,13 @@ impl PodError {
     }
 }
 
-/// The digest of an image: what follows `@` in the ID that Kubernetes reports, like `nginx@sha256:..`.
+/// The digest of an image: the text after `@` in the ID that Kubernetes reports, like `nginx@sha256:..`.
 #[cfg(feature = "kubernetes")]
 pub(super) fn digest_of(image_id: &str) -> String {
     image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned()
 }
 
-/// Describes a part that weir runs in a pod, for the parts of a cell in the results.
+/// Returns the entry in the results of a cell for a part that weir runs in a pod.
 pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrier: &dyn Carrier) -> Part {
     let image = carrier.image(spec.name);
     let id = image.as_ref().map(|image| image.id.clone()).unwrap_or_default();
@@ -257,7 +257,7 @@ pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrie
     }
 }
 
-/// Describes a workload that already runs in the cluster, for the parts of a cell in the results.
+/// Returns the entry in the results of a cell for a workload that already runs in the cluster.
 pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, placed: &PlacedPods) -> Part {
     let image = placed.image.clone();
     let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Usage of containers in a cluster without an agent in their pod: CPU, memory, throttling and network from the
-//! kubelets of their nodes.
+//! Usage of containers whose pod has no agent: CPU, memory, throttling and network. The kubelets of the nodes report
+//! it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_secs(15);
 const WAIT_MAX: Duration = Duration::from_secs(120);
 /// How long readings of a node's clock are kept, nanoseconds.
 const CLOCK_KEPT_NS: u64 = 300_000_000_000;
-/// Assumed maximum drift between two clocks, seconds per second: that of common oscillators with a time daemon.
+/// Assumed maximum drift between two clocks, seconds per second: the maximum of common oscillators with a time daemon.
 const DRIFT: f64 = 1e-4;
 
 /// Requests samples from kubelets regularly, until it is dropped.
@@ -70,11 +70,12 @@ struct Node {
 /// as short as a response takes.
 #[derive(Debug)]
 struct NodeClock {
-    /// The bounds from recent responses, newest first; never empty.
+    /// For each recent response, newest first: the bounds of how far the node's clock is ahead. Never empty.
     seen: VecDeque<Bounds>,
 }
 
-/// The bounds from one response on how far the node's clock is ahead, seconds.
+/// The lower and upper bound, from one response, of how far the node's clock is ahead of this host's monotonic clock,
+/// seconds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     min_s: f64,
@@ -121,7 +122,7 @@ impl KubeletWatch {
                 PodError::new(
                     "kubelet",
                     format!("cannot start a thread: {error}"),
-                    "raise the limit of processes",
+                    "raise the limit on the number of processes and threads",
                 )
             })?;
             watch.threads.push(thread);
@@ -243,8 +244,8 @@ fn unknown(part: &str, why: &str) -> String {
     format!("the CPU of {part} is unknown: {why}")
 }
 
-/// Describes the source and precision of the CPU time of a part. `whole_pods` is the number of series that are the
-/// total of a pod: a kubelet that does not know its container runtime reports no values per container.
+/// Describes the source and precision of the CPU time of a part. If a kubelet does not know its container runtime, it
+/// reports no values per container, only totals of pods. `whole_pods` is the number of series with such totals.
 fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let (series, whole_pods) = (account.series as u64, whole_pods as u64);
     let containers = counted(series.saturating_sub(whole_pods), "container");
@@ -309,11 +310,11 @@ impl NodeClock {
         PageClock { ahead_s: f64::midpoint(min_s, max_s), uncertain_s: (max_s - min_s) / 2.0 + moved_s }
     }
 
-    /// When to send the next request, by this host's monotonic clock in nanoseconds: about a second after `now_ns`, so
-    /// that the kubelet writes its time when a second of the node begins.
+    /// When to send the next request, by this host's monotonic clock in nanoseconds: about a second after `now_ns`. The
+    /// time is chosen so that the kubelet writes its `Date` header when a second of the node's clock begins.
     fn next_ns(&self, now_ns: u64) -> u64 {
         let ahead_s = self.at(now_ns).ahead_s;
-        // Half of the time that the last response took, because the kubelet writes its time between request and
+        // Half of the duration of the last response, because the kubelet writes its `Date` header between request and
         // response.
         let half_s = self.seen.front().map_or(0.0, |last| (last.max_s - last.min_s - 1.0) / 2.0);
         let next_s = (now_ns as f64 / 1e9 + READ_EVERY_S + half_s + ahead_s).round() - ahead_s - half_s;
@@ -348,7 +349,8 @@ mod tests {
     const AHEAD_S: f64 = 1_795_000_000.372_1;
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// The bounds from a response that takes `took_s`; the kubelet writes its time after nine tenths of it.
+    /// The bounds from a response that takes `took_s`. The kubelet writes the `Date` header after nine tenths of this
+    /// time.
     fn response(asked_ns: u64, took_s: f64, ahead_s: f64) -> Bounds {
         let answered_ns = asked_ns + (took_s * 1e9) as u64;
         let theirs_s = (asked_ns as f64 / 1e9 + took_s * 0.9 + ahead_s).floor();
@@ -444,7 +446,7 @@ mod tests {
             120,
             "container=\"envoy\"",
             "the CPU of envoy is unknown: {container=\"envoy\",namespace=\"n\",pod=\"envoy-a\"}: the phase has 2 scrapes, \
-             but weir needs 3 (scrape interval 10.0 s); no page",
+             but weir needs at least 3 (scrape interval 10.0 s); no page",
         );
     }
 

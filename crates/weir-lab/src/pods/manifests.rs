@@ -70,7 +70,7 @@ impl GatewayRights {
     /// The permissions for the gateways of `scenario` in the run `run`.
     ///
     /// # Errors
-    /// [`RigError`] if a driver is unknown, or has no such setting.
+    /// [`RigError`] if a driver is unknown, or does not have a setting that the scenario uses.
     pub fn of(scenario: &Scenario, drivers: &Drivers, run: &str) -> Result<Self, RigError> {
         let mut rights = Self::default();
         for gateway in scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {

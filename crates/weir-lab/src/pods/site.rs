@@ -25,7 +25,7 @@ pub struct Site {
     pub has_samplers: bool,
 }
 
-/// CPU and memory of a container. The default is that of an agent that generates load.
+/// CPU and memory of a container. The default is for an agent that generates load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgentSize {
     /// CPU, cores.

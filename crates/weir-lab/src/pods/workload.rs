@@ -14,7 +14,7 @@ use super::{AgentSize, Site, chunks};
 /// The label with the role of the part that a pod runs.
 const ROLE_LABEL: &str = "weir/role";
 
-/// Resources of the agent in the pod of a gateway or upstream. The CPU time of the agent does not count as that of the
+/// Resources of the agent in the pod of a gateway or upstream. The agent's CPU time is not part of the CPU time of the
 /// gateway or upstream.
 const SAMPLER_SIZE: AgentSize = AgentSize { cpus: 0.1, memory_bytes: 64 << 20 };
 
@@ -68,7 +68,7 @@ pub(crate) struct PodSpec<'a> {
 }
 
 impl Site {
-    /// The labels of a pod: those of every object, and the pod's part and role.
+    /// The labels of a pod: the labels of every object, plus the pod's part and role.
     fn pod_labels(&self, part: &str, role: Role) -> Value {
         let mut labels = self.labels();
         labels[PART_LABEL] = json!(part);

@@ -55,9 +55,9 @@ pub struct Point {
 /// A scenario that is ready to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// With defaults filled in and overrides applied.
+    /// The scenario, with defaults filled in and overrides applied.
     pub scenario: Scenario,
-    /// Every combination of axes and cases; without any, one point with the scenario itself.
+    /// Every combination of axes and cases. If there are no axes and cases, one point with the scenario itself.
     pub points: Vec<Point>,
     /// Configuration files of the user, by the gateway's name.
     pub configurations: BTreeMap<String, Configuration>,
@@ -131,7 +131,8 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Collects the configuration files of the user: from `kept`, the files of a stored run, otherwise from disk.
+    /// Collects the configuration files of the user. `kept` contains the files of a stored run; files that are not in
+    /// `kept` are read from disk.
     fn configurations(
         &mut self,
         scenario: &Scenario,
@@ -252,8 +253,8 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Replaces the axes `fitted` and `doubled` by values that fit this host. So a stored run contains the values, not
-    /// the words.
+    /// Replaces the words `fitted` and `doubled` in axes by values that fit this host, so that a stored run contains
+    /// the values.
     fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
         for (path, axis) in &mut scenario.vary.0 {
             let Axis::Fitted(steps) = *axis else { continue };
@@ -446,7 +447,7 @@ fn with_value(path: &str, value: &Value, message: &str) -> String {
 
 /// Returns `scenario` with `value` at `path`. Reads the changed scenario again, which detects invalid values.
 fn laid(scenario: &Scenario, path: &str, value: Value) -> Result<Scenario, Problem<()>> {
-    let mut document = serde_json::to_value(scenario).expect("a scenario is a tree of plain values");
+    let mut document = serde_json::to_value(scenario).expect("a scenario always serializes to JSON");
     overlay::lay(&mut document, path, value)?;
     if let Some(reserved) = reserved::find(&document).first() {
         let Problem { message, remedy, .. } = reserved::error();

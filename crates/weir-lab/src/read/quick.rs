@@ -11,10 +11,11 @@ use crate::scenario::{Axis, Scenario};
 
 /// Divisor of phases.
 const PHASE_PART: u32 = 20;
-/// Divisor of phases with scheduled disturbances. They stay longer, because requests to a stalled server must time out
-/// before the server returns.
+/// Divisor for the length of phases with scheduled disturbances. These phases stay longer than others, because requests
+/// to a stalled server must time out before the server returns.
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
-/// Divisor of phases in which gateways register routes repeatedly: complete seconds must lie between two registrations.
+/// Divisor for the length of phases in which gateways register routes repeatedly. It also divides the registration
+/// interval, which must still contain complete seconds.
 const PHASE_PART_WITH_INTERVALS: u32 = 5;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
@@ -22,19 +23,19 @@ const REPEATS_MAX: u32 = 3;
 /// One repeat only, because phases with repeated registrations are longer.
 const REPEATS_MAX_WITH_INTERVALS: u32 = 1;
 const TRIALS_MAX: u32 = 24;
-/// Maximum number of domains, with which gateways start within a second. With thousands of domains and a fraction of a
-/// core, a start takes minutes.
+/// Maximum number of domains. With this number, gateways start within a second. With thousands of domains and a
+/// fraction of a core, a start takes minutes.
 const DOMAINS_MAX: u32 = 100;
 
-/// Name of the gateway setting that is the interval of repeated registrations.
+/// Name of the gateway setting with the interval of repeated registrations.
 const INTERVAL: &str = "every";
 
 /// Path of the number of domains.
 const DOMAINS: &str = "topology.domains";
 
-/// Shortens `scenario`: phases to a twentieth, but to half with scheduled disturbances, and to a fifth with repeated
-/// registrations. Divides registration intervals and the times of disturbances by the same number. Shortens the warm-up
-/// to a tenth, reduces repeats, trials and domains, and disables retries.
+/// Shortens `scenario`. Divides phases by 20; by 2 with scheduled disturbances; by 5 with repeated registrations.
+/// Divides registration intervals and the times of disturbances by the same number. Shortens the warm-up to a tenth,
+/// reduces repeats, trials and domains, and disables retries.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
     let (part, repeats_max) = match (scenario.has_schedule(), intervals(&mut scenario).next()) {

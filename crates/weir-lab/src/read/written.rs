@@ -1,8 +1,8 @@
 //! Reads the text of a scenario, and reports every invalid field.
 //!
 //! The document reader stops at the first error. This module removes the invalid field and reads the rest again, until
-//! the rest is valid. The rest is JSON, so its positions are not those of the original text: weir finds the position of
-//! a later error by its path.
+//! the rest is valid. The rest is JSON, so its positions differ from the original text: weir finds the position of a
+//! later error by its path.
 
 use serde_json::Value;
 use weir_document::{Position, Problem, place, place_of_key};
@@ -57,7 +57,8 @@ fn reserved(source: &Source, path: &[String]) -> Problem<Position> {
     Problem::new(message, remedy).at(Position::new(&source.name, line, column))
 }
 
-/// Gives `error`, which was found in the rest of the document, the position of `path` in the original text.
+/// `error` has a position in `Rest`, the document without its invalid fields. Returns the error with the position of
+/// `path` in the original text.
 fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Problem<Position> {
     let found = match error.message.starts_with("unknown field") {
         true => place_of_key(&source.text, path),
@@ -93,8 +94,8 @@ impl Rest {
         self.remove(self.path_of(error, text), meant.map(str::to_owned))
     }
 
-    /// The path of the map that lacks a field, if the field is missing only because weir removed it after an earlier
-    /// error.
+    /// If a field is missing only because weir removed it after an earlier error: the path of the map that lacks the
+    /// field.
     fn cause_of_missing(&self, error: &Problem<Position>, text: &str) -> Option<Vec<String>> {
         let field = missing_field(error)?;
         let path = self.path_of(error, text);
@@ -149,7 +150,8 @@ fn quoted<'a>(error: &'a Problem<Position>, before: &str) -> Option<&'a str> {
     error.message.strip_prefix(before)?.strip_suffix('`')
 }
 
-/// The path of the first field called `name` whose value begins after `target`, the position of the field's name.
+/// The path of the field called `name` whose name is at the position `target`: the first such field whose value begins
+/// after `target`.
 fn first_named(value: &Value, name: &str, text: &str, target: (u64, u64)) -> Option<Vec<String>> {
     let mut paths = Vec::new();
     collect_named(value, name, &mut Vec::new(), &mut paths);

@@ -63,7 +63,7 @@ pub struct Prepared {
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
     /// By the driver's name: the binary of the server that is used as upstream.
     origins: BTreeMap<String, Binary>,
-    /// By the service's name: its binaries, or why it has none.
+    /// By service name: the binaries of the service, or why they are missing.
     services: ServiceBinaries,
     /// By the gateway's name: the Prometheus of a remote gateway.
     prometheus: BTreeMap<String, Prometheus>,
@@ -138,7 +138,7 @@ pub fn prepare_with(
                 (true, _) => {
                     binaries.insert(gateway.name.clone(), Ok(Binary::default()));
                 }
-                (false, true) => notes.push(format!("{} is skipped: {message} (--on k8s)", gateway.name)),
+                (false, true) => notes.push(format!("{} is skipped: {message} (add --on k8s)", gateway.name)),
                 (false, false) => {
                     let problem = Problem::of(format!("gateway `{}`", gateway.name), message);
                     return Err(LabError::Scenario(problem.help("add --on k8s, or remove the gateway")));
@@ -188,7 +188,7 @@ pub fn prepare_with(
         if let Some(image) = found.as_ref().ok().and_then(|binary| binary.image.as_ref()) {
             if gateway.image.is_none() {
                 notes.push(format!(
-                    "{} runs in a container of {}, by {}",
+                    "{} runs in a container of image {}, started by {}",
                     gateway.name,
                     image.name(),
                     image.engine()
@@ -199,7 +199,7 @@ pub fn prepare_with(
         binaries.insert(gateway.name.clone(), found);
     }
     if checked.points.iter().any(|point| point.scenario.limits.control.is_some()) && !controlled {
-        notes.push("limits.control has no effect: no gateway here has a control process".to_owned());
+        notes.push("limits.control has no effect: no gateway of this run has a control process".to_owned());
     }
     let mut origins = BTreeMap::new();
     for name in checked.points.iter().filter_map(|point| point.scenario.origin.driver.as_ref()) {
@@ -264,8 +264,8 @@ fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static
     Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
 }
 
-/// Removes the faults of services that no gateway needs. Returns a note for each service with faults that only some
-/// gateways need, because its faults do not affect the other gateways.
+/// Removes the faults of services that no gateway needs. Returns a note for each faulted service that at least one
+/// gateway does not need, because its faults do not affect that gateway. A service that is the upstream gets no note.
 fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, LabError> {
     let mut needs = Vec::new();
     for gateway in checked.scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
@@ -300,8 +300,8 @@ fn has(services: &[&Service], name: &str) -> bool {
     services.iter().any(|service| service.name() == name)
 }
 
-/// Selects the gateway that the positive control copies. It must be available on this host, and not run in a container.
-/// Returns notes about the limitations of the control.
+/// Selects the gateway that the positive control copies. The gateway must be available on this host, and must not run
+/// in a container. Returns notes about the limitations of the control.
 fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     let Scenario { gateways, origin, repeats, control, .. } = &checked.scenario;
     let Some(mut control) = control.clone() else { return Ok(Vec::new()) };
@@ -330,7 +330,8 @@ fn check_control(checked: &mut Checked) -> Result<Vec<String>, LabError> {
     if let Some(gateway) = gateways.iter().find(is_in_container) {
         let message =
             format!("gateway `{}` runs in a container, where weir cannot add CPU time", gateway.name);
-        let remedy = "name a gateway without an image (`--control GATEWAY=SHARE`), or install its program";
+        let remedy = "select a gateway without an image (`--control GATEWAY=SHARE`), or install the program of this \
+        gateway";
         return Err(LabError::Scenario(Problem::of("control.gateway", message).help(remedy)));
     }
     control.gateway = name;
@@ -362,7 +363,7 @@ pub fn new_run(prepared: &Prepared, command_line: Vec<String>) -> Run {
         id: clock::run_id(started_unix_ms),
         name: scenario.name.clone(),
         question: scenario.question.clone(),
-        scenario: serde_json::to_value(scenario).expect("a scenario is a tree of plain values"),
+        scenario: serde_json::to_value(scenario).expect("a scenario always serializes to JSON"),
         seed,
         started_unix_ms,
         ended_unix_ms: None,
@@ -441,7 +442,7 @@ pub fn execute(
         rig.close()?;
         return Ok(Ended::Interrupted);
     };
-    // The run is stored only now, when this host is locked for it, so that a run that cannot start is not stored.
+    // Stores the run only now, when this host is locked for it. So a run that cannot start is not stored.
     match store.runs()?.iter().find(|kept| kept.id == run.id) {
         None => store.begin_run(&with_limits(&run, &rig))?,
         Some(kept) if (kept.cells_planned as usize) < run.plan.len() => store.extend_run(&run)?,
@@ -486,7 +487,7 @@ fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>
         lab.observer.note(&rate.words());
     }
     run.plan = plan::plan(&checked, run.seed).cells;
-    run.scenario = serde_json::to_value(&checked.scenario).expect("a scenario is a tree of plain values");
+    run.scenario = serde_json::to_value(&checked.scenario).expect("a scenario always serializes to JSON");
     run.manifest.pilot = Some(pilot);
     Ok(Some((run, checked)))
 }
@@ -499,8 +500,7 @@ fn with_limits(run: &Run, rig: &Rig) -> Run {
     run
 }
 
-/// Notes about differences between the host and programs that measured `cells` of `run`, and the present host and
-/// programs.
+/// Notes about changes of the host and of programs since `cells` of `run` were measured.
 pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary) -> Vec<String> {
     let mut notes = Vec::new();
     if HostBounds::fingerprint(&run.manifest) != HostBounds::fingerprint(&Rig::host_facts()) {
@@ -515,10 +515,9 @@ pub fn differences(run: &Run, cells: &[Cell], prepared: &Prepared, weir: &Binary
     let mut reported = |name: &str, part: &Part, now: &Binary| {
         let same = part.binary_sha256 == now.sha256;
         let note = match now.version == part.version {
-            true => format!(
-                "{name} has changed: it is another build of version {} than in earlier cells",
-                now.version
-            ),
+            true => {
+                format!("{name} has changed: earlier cells used another build of version {}", now.version)
+            }
             false => format!(
                 "{name} has changed: its version is {}, but earlier cells used {}",
                 now.version, part.version

@@ -27,7 +27,8 @@ struct Trial {
     axes: Axes,
     /// The scenario of the trial, with closed loads only.
     scenario: Scenario,
-    /// For each closed load, in the same order: names of the open loads whose rates use its result.
+    /// One entry per closed load of `scenario`, in the same order: the names of the open loads whose rates use its
+    /// result.
     stands_for: Vec<Vec<String>>,
     /// Whether a rate is a share of a gateway's capacity, so that the trial runs for every gateway.
     of_gateways: bool,
@@ -91,7 +92,7 @@ impl Lab<'_> {
             self.observer.note(&format!("pilot: {}{at}, {}: {what}", key.gateway, loads.join(", ")));
         };
         if rate_per_s <= 0.0 || measurement.judgement.verdicts.throughput.contains(&Reason::Errors) {
-            reported("responses were errors, so the capacity is unknown".into());
+            reported("too many errors, so the capacity is unknown".into());
             return None;
         }
         let rate = quantity::rate(rate_per_s);

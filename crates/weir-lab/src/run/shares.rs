@@ -29,8 +29,8 @@ pub(crate) fn resolved(checked: &Checked, carried: Vec<Carried>) -> Result<(Chec
     for (place, point) in resolved.points.iter().enumerate() {
         if let Some(first) = resolved.points[..place].iter().position(|other| other.axes == point.axes) {
             let message =
-                format!("combinations {} and {} of the axes have the same rate", first + 1, place + 1);
-            let remedy = "use shares that differ more: rates have two significant digits";
+                format!("combinations {} and {} of axis values have the same rate", first + 1, place + 1);
+            let remedy = "use shares that differ more: weir rounds rates to two significant digits";
             return Err(LabError::Scenario(Problem::of("vary", message).help(remedy)));
         }
     }
@@ -85,7 +85,8 @@ impl<'c> ShareResolver<'c> {
         scenario.cases.iter_mut().try_for_each(|case| self.case(&as_asked, "", case))
     }
 
-    /// Replaces the shares in a case. `prefix` is the path of `case` within the case's outermost map.
+    /// Replaces the shares in a case. Calls itself for the maps in `case`; `prefix` is the path of such a map in the
+    /// case, and empty at first.
     fn case(
         &mut self,
         scenario: &Scenario,
@@ -158,7 +159,7 @@ impl<'c> ShareResolver<'c> {
         let found = RateList::of(rates).map_err(|why| {
             let why = why.split(';').next().unwrap_or_default();
             let message = format!("two shares of the capacity {:.0}/s give a {why}", of.rate_per_s);
-            let remedy = "use shares that differ more: rates have two significant digits";
+            let remedy = "use shares that differ more: weir rounds rates to two significant digits";
             LabError::Scenario(Problem::of(format!("loads.{load}.rates"), message).help(remedy))
         })?;
         self.note(load, asked.to_string(), found.to_string(), of);
@@ -172,8 +173,7 @@ impl<'c> ShareResolver<'c> {
         Ok(found)
     }
 
-    /// The capacity of which the rate of `load` is a share. `place` and `asked` are the field and the share, for
-    /// errors.
+    /// The capacity that is 100 % for the rate of `load`. `place` and `asked` are the field and the share, for errors.
     fn carrier(
         &self,
         load: &str,
@@ -191,8 +191,8 @@ impl<'c> ShareResolver<'c> {
             ShareOf::Direct => tried.filter(|carried| !is_gateway(carried)).min_by(by_rate),
         };
         found.ok_or_else(|| {
-            let message = format!("cannot compute {asked} of the capacity: no gateway completed a request");
-            let remedy = "correct the errors of the pilot in the lines above, or use a rate like 500/s";
+            let message = format!("cannot compute {asked} of the capacity: the pilot could not measure it");
+            let remedy = "fix the pilot errors in the lines above, or use a rate like 500/s";
             LabError::Host(Problem::of(place, message).help(remedy))
         })
     }
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(point.changes.as_ref().unwrap().loads, names[..3]);
         assert_eq!(point.slow.as_ref().unwrap().loads, names[..3]);
         let words: Vec<String> = pilot.rates.iter().map(PilotRate::words).collect();
-        let said = "rate of curve: 10%, 20%, 30% of 40000/s, the capacity of b, is 4000/s, 8000/s, 12000/s";
+        let said = "rate of curve: 4000/s, 8000/s, 12000/s (10%, 20%, 30% of the capacity of b: 40000/s)";
         assert_eq!(words, [said]);
         assert_eq!(read(&serde_json::to_string(&resolved.scenario).unwrap()), resolved);
         assert_eq!(resolved.scenario.changes.as_ref().unwrap().loads, ["curve"]);
@@ -339,12 +339,14 @@ mod tests {
         };
         let none = said("", vec![carried("a", &["low"], 10.0)]);
         assert!(
-            none.starts_with("loads.high.rate: cannot compute 120% of the capacity: no gateway"),
+            none.starts_with(
+                "loads.high.rate: cannot compute 120% of the capacity: the pilot could not measure it"
+            ),
             "{none}"
         );
         let alike =
             said("vary: { loads.low.rate: [10%, 10.1%] }\n", vec![carried("a", &["low", "high"], 10.0)]);
-        assert!(alike.starts_with("vary: combinations 1 and 2 of the axes have the same rate"), "{alike}");
+        assert!(alike.starts_with("vary: combinations 1 and 2 of axis values have the same rate"), "{alike}");
         let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
         let expected = "loads.low.rates: two shares of the capacity 10/s give a duplicate rate `1/s`";

@@ -17,15 +17,15 @@ const DOUBLED: &str = "doubled";
 /// The only field whose values can be fitted.
 pub(crate) const FITTED_PATH: &str = "limits.data.cpus";
 
-/// Maximum CPU limit that `fitted` gives, cores. With more cores, the number of connections limits the throughput, not
-/// the gateway.
+/// Maximum CPU limit that `fitted` gives, cores. With more cores, the throughput is limited by the number of
+/// connections instead of the gateway.
 const CORES_MAX: usize = 6;
 
 /// Maximum CPU limit that `doubled` gives, cores.
 const DOUBLED_CORES_MAX: usize = 8;
 
-/// If half of the host has at least this number of cores, `fitted` gives whole cores; otherwise, quarters of half of
-/// the host.
+/// If half of the host has at least this number of cores, `fitted` gives whole cores. Otherwise it gives 25, 50, 75 and
+/// 100 % of that half.
 const WHOLE_CORES_FROM: usize = 3;
 
 /// The values that an axis gives to its field.
@@ -85,7 +85,7 @@ fn doubled_cpus(half: usize) -> Vec<Value> {
     (0..=halvings).rev().map(|halved| cores(most / 2_f64.powi(halved))).collect()
 }
 
-/// Whole cores as integers, as in hand-written scenarios.
+/// Converts a number of cores to a value. Whole cores become integers, as in hand-written scenarios.
 fn cores(cpus: f64) -> Value {
     if cpus.fract() == 0.0 { Value::from(cpus as u64) } else { Value::from(cpus) }
 }
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for ListOrWord {
     type Value = Axis;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a list of values, `{FITTED}` or `{DOUBLED}`")
+        write!(f, "a list of values, or `{FITTED}` or `{DOUBLED}`")
     }
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<Axis, E> {

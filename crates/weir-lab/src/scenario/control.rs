@@ -7,7 +7,7 @@ use weir_document::Share;
 use super::Gateway;
 
 /// A positive control: one gateway is measured once more in each block, with more CPU time per request and, in open
-/// loads, later responses. It needs 6 repeats. (`weir run --control`)
+/// loads, later responses. It needs 6 repeats. Same as `weir run --control`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {

@@ -1,5 +1,5 @@
-//! Operations on all disturbances of a scenario. Each kind is listed only here, so that reading, planning and the pilot
-//! do not depend on single kinds.
+//! Operations on all disturbances of a scenario. Each kind of disturbance is listed only here, so that reading,
+//! planning and the pilot do not depend on single kinds.
 
 use weir_document::Time;
 
@@ -11,7 +11,8 @@ impl Scenario {
         self.faults.iter().filter_map(|fault| fault.service.as_deref())
     }
 
-    /// Removes the faults of services for which `is_needed` returns false, except a service that is the upstream.
+    /// Removes the faults of each service for which `is_needed` returns false. Keeps the faults of the upstream, even if
+    /// it is a service.
     pub(crate) fn keep_faults_of(&mut self, is_needed: impl Fn(&str) -> bool) {
         let upstream = self.origin.service.name();
         self.faults.retain(|fault| match fault.service.as_deref() {
@@ -40,7 +41,7 @@ impl Scenario {
         self.faults.iter_mut().map(|fault| &mut fault.at).chain(silent).collect()
     }
 
-    /// Whether a disturbance has a time in the sustained phase; then the warm-up must not grow.
+    /// Whether any disturbance is scheduled for a time in the sustained phase. If so, the warm-up must not grow.
     pub(crate) fn has_schedule(&self) -> bool {
         !self.faults.is_empty() || self.silent.is_some()
     }

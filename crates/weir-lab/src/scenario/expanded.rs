@@ -5,7 +5,8 @@ use weir_document::{AskedRate, Levels, Named};
 use super::{Load, Scenario};
 
 impl Load {
-    /// One load per rate in `rates`, in ascending order; the load itself if it has no `rates`. `name` is its name.
+    /// One load per rate in `rates`, in ascending order; the load itself if it has no `rates`. `name` is the name of
+    /// the load.
     pub(crate) fn at_each_rate(&self, name: &str) -> Vec<(String, Self)> {
         let Some(list) = &self.rates else { return vec![(name.to_owned(), self.clone())] };
         let one = |rate: &AskedRate| {

@@ -22,7 +22,7 @@ pub struct Gateway {
     pub name: String,
     /// Driver that starts the gateway, or `remote` for a gateway that runs elsewhere. Default: the name.
     pub driver: String,
-    /// Path of the program. By default weir searches `target/peers/bin`, its own folder and `PATH`.
+    /// Path of the program. By default weir searches `target/peers/bin`, the folder of the weir program, and `PATH`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<PathBuf>,
     /// Container image that the gateway runs in, like `nginx:1.29`; `binary` is then the path in the image.
@@ -31,11 +31,11 @@ pub struct Gateway {
     /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
     /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
     /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. If the gateway serves
-    /// its counters on `{{ admin }}` as with the driver's own file, weir reads them.
+    /// its counters on `{{ admin }}` in the same way as with the driver's template, weir reads them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<PathBuf>,
-    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. Default: a free port on
-    /// loopback. With `network: namespaces` it must be on all addresses, like `0.0.0.0:8080`. (`weir load --resolve`)
+    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. Default: a free port on loopback.
+    /// With `network: namespaces`, this must be a wildcard address, like `0.0.0.0:8080`. (`weir load --resolve`)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
     /// Settings of the driver, like `{ buffering: false }`. `settings` in the driver's driver.yaml lists them with
@@ -54,7 +54,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway with the driver `name`, the same name, and defaults for all other fields.
+    /// A gateway whose name and driver are `name`, with defaults for all other fields.
     pub fn of_driver(name: &str) -> Self {
         let name = name.to_owned();
         Self {
@@ -92,9 +92,9 @@ struct Written {
     #[serde(default)]
     #[schemars(extend("x-default" = "the name"))]
     driver: Option<String>,
-    /// Path of the program. weir searches `target/peers/bin`, its own folder and `PATH`.
+    /// Path of the program. weir searches `target/peers/bin`, the folder of the weir program, and `PATH`.
     #[serde(default)]
-    #[schemars(extend("x-default" = "the one that weir finds"))]
+    #[schemars(extend("x-default" = "the program that weir finds"))]
     binary: Option<PathBuf>,
     /// Container image that the gateway runs in, like `nginx:1.29`; `binary` is then the path in the image.
     #[serde(default)]
@@ -102,11 +102,11 @@ struct Written {
     /// Configuration file that replaces the main template of the driver. The path is relative to the scenario's folder,
     /// and the run stores the text of the file. The file is a template with the driver's values: the gateway must
     /// listen on `{{ listen }}` and forward to `{{ origins[0] }}`, and can write to `{{ dir }}`. If the gateway serves
-    /// its counters on `{{ admin }}` as with the driver's own file, weir reads them.
+    /// its counters on `{{ admin }}` in the same way as with the driver's template, weir reads them.
     #[serde(default)]
     config: Option<PathBuf>,
-    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. With `network: namespaces` it
-    /// must be on all addresses, like `0.0.0.0:8080`. (`weir load --resolve`)
+    /// Address that the gateway listens on, if `config` does not use `{{ listen }}`. With `network: namespaces`, this
+    /// must be a wildcard address, like `0.0.0.0:8080`. (`weir load --resolve`)
     #[serde(default)]
     #[schemars(extend("x-default" = "a free port on loopback"))]
     listen: Option<Address>,
@@ -114,13 +114,14 @@ struct Written {
     /// their defaults.
     #[serde(default)]
     set: Named<serde_json::Value>,
-    /// Skip the gateway with a note if its binary is missing; otherwise the cells of the gateway fail.
+    /// Skip the gateway with a note if its binary is missing. Without this setting, the cells of the gateway fail.
     #[serde(default)]
     optional: bool,
     /// The gateway's own objective. It overrides the objectives of the load and the scenario, limit by limit.
     #[serde(default)]
     objective: Option<ObjectiveSpec>,
-    /// Driver `remote` (required there): where load goes, like `https://gw.example`. Set paths in `topology.paths`.
+    /// Driver `remote`, required: the URL to which weir sends load, like `https://gw.example`. Set paths in
+    /// `topology.paths`.
     #[serde(default)]
     url: Option<Url>,
     /// Driver `remote`: value of the Host header.
@@ -128,15 +129,15 @@ struct Written {
     #[schemars(extend("x-default" = "host and port of `url`"))]
     host: Option<String>,
     /// Driver `remote`: URL of the gateway's upstream, for the direct baseline. Without this URL the run has no direct
-    /// cells. All gateways of a scenario must have the same URL here, or none.
+    /// cells. Either all gateways of a scenario have the same URL here, or none of them has a URL.
     #[serde(default)]
     direct: Option<Url>,
     /// Driver `remote`: TLS settings of the connections to `https://` URLs.
     #[serde(default)]
     tls: Option<TlsSpec>,
-    /// Driver `remote`: the limits of the gateway on its host, which weir does not set.
+    /// Driver `remote`: the limits that the gateway has on its host. weir does not set them.
     #[serde(default)]
-    #[schemars(extend("x-default" = "those that cAdvisor reports"))]
+    #[schemars(extend("x-default" = "the limits that cAdvisor reports"))]
     limits: Option<Limit>,
     /// Driver `remote`: Prometheus server that has the CPU and memory metrics of the gateway. Not with `sampler`.
     #[serde(default)]
@@ -173,7 +174,7 @@ impl<'de> Visitor<'de> for NameOrMap {
     type Value = Gateway;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a gateway's name or a map like { name: old, driver: nginx }")
+        f.write_str("a driver name or a mapping like { name: old, driver: nginx }")
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<Gateway, E> {

@@ -12,7 +12,7 @@ pub struct GeneratorSpec {
     /// Agents that generate each load together: `local:N` or `netns:N` on this host; `ssh:HOST,HOST` (or a list of
     /// `ssh:HOST`) or `agents:N` on other machines. 1 to 256 agents. (`weir load --on`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "one process on this host"))]
+    #[schemars(extend("x-default" = "one weir process on this host"))]
     pub on: Option<Place>,
 }
 

@@ -17,8 +17,8 @@ const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Maximum number of tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
-/// Converts an error of the load engine about an invalid value; `None` for other errors. The place of the problem is
-/// then the field of [`Load`], like `tls.cert` or `mix.path`.
+/// Converts an error of the load engine about an invalid value to a problem whose place is the field of [`Load`], like
+/// `tls.cert` or `mix.path`. Returns `None` for other errors.
 pub fn load_problem(error: &EngineError) -> Option<Problem> {
     let EngineError::Invalid(Problem { place, message, remedy }) = error else { return None };
     let field = match *place {
@@ -91,7 +91,7 @@ impl Load {
     }
 
     /// Weights with which each TLS connection draws its domain from `domains`; empty without a popularity, because
-    /// connections then have the domains in turn.
+    /// connections then use the domains in turn.
     fn domain_weights(&self, domains: &[String]) -> Vec<f64> {
         let weights = |popularity: Popularity| (0..domains.len()).map(move |rank| popularity.weight(rank));
         self.popularity.map(weights).into_iter().flatten().collect()
@@ -181,8 +181,12 @@ impl Load {
         let rates: Vec<f64> = rates.iter().map(|rate| per_s(*rate)).collect::<Result<_, _>>()?;
         if !self.steps.is_empty() {
             if !connections.is_empty() || !rates.is_empty() {
-                let remedy = "give connections and rate of each step in `steps` only";
-                return Err(problem("steps", "the steps are given twice", remedy));
+                let remedy = "write the connections and the rate of each step only in `steps`";
+                return Err(problem(
+                    "steps",
+                    "`steps` cannot be combined with steps in `connections` or `rate`",
+                    remedy,
+                ));
             }
             let own = match &self.connections {
                 Levels::Constant(connections) => Some(*connections),
@@ -197,7 +201,7 @@ impl Load {
             return Err(problem(
                 "rate",
                 message,
-                "use the same number of steps for both, or one value for one of them",
+                "use the same number of steps in both fields, or a single value in one of them",
             ));
         }
         let spec = |at: usize| StepSpec {
@@ -239,7 +243,7 @@ impl Load {
                     let remedy = "remove `spin`, or use an open load";
                     return Err(problem(
                         "spin",
-                        "a closed load cannot spin: it does not wait for arrivals",
+                        "a closed load cannot use `spin`: it does not wait for arrivals",
                         remedy,
                     ));
                 }

@@ -43,7 +43,7 @@ pub struct Load {
     /// its own, named `NAME-500` and so on, against the same processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rates: Option<RateList>,
-    /// Name of the load from whose `rates` this load was made. Set by weir, not in the scenario's text.
+    /// If weir made this load from the `rates` of another load: the name of that load. Not set in the scenario's text.
     #[serde(skip)]
     pub one_of: Option<String>,
     /// Search for the highest rate of an open load that meets these limits. `rate` is then the rate of the first
@@ -69,7 +69,7 @@ pub struct Load {
     pub steps: Vec<StepSpec>,
     /// Length of the sustained phase, or of each step. (`weir load --duration`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "that of the scenario"))]
+    #[schemars(extend("x-default" = "the scenario's `duration`"))]
     pub duration: Option<Time>,
     /// Number of requests of the sustained phase, or of each step, instead of a duration. (`weir load --requests`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,9 +106,9 @@ pub struct Load {
     /// relative to the working directory. (`weir load --file`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Draw the requests of a HAR file at random. By default each connection of a closed load replays the session in
-    /// order, and the arrivals of an open load share one pass through the session. Lists and JSON lines are always
-    /// drawn at random, by weight. (`weir load --shuffle`)
+    /// Draw the requests of a HAR file at random. By default, each connection of a closed load replays the session in
+    /// order. In an open load, all connections share one replay. Lists and JSON lines are always drawn at random, by
+    /// weight. (`weir load --shuffle`)
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shuffle: bool,
     /// File of bearer tokens, one per line, used in turn; at most 1,000,000. Not with `topology.bearer`.
@@ -118,7 +118,7 @@ pub struct Load {
     /// Values of `{domain}` and of `Host` in `mix`, used in turn. With TLS, each connection uses one domain, which is
     /// also its server name (SNI). (`weir load --domain`)
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-default" = "those of the topology"))]
+    #[schemars(extend("x-default" = "the domains of the topology"))]
     pub domains: Vec<String>,
     /// What the gateways must achieve at this load. It overrides the objective of the scenario, limit by limit. A
     /// closed load cannot limit latency if the scenario has open loads.

@@ -71,7 +71,7 @@ pub struct Scenario {
     /// The question that the run answers, as text for the report.
     #[serde(default)]
     pub question: String,
-    /// The gateways to measure: the name of a driver, like `nginx`, or a mapping like
+    /// The gateways to measure. Each is the name of a driver, like `nginx`, or a mapping like
     /// `{ name: old, driver: nginx, binary: /opt/nginx/sbin/nginx }`. `weir doctor` lists the drivers.
     pub gateways: Vec<Gateway>,
     /// CPU and memory limits by role.
@@ -106,15 +106,15 @@ pub struct Scenario {
     /// A burst of TCP connections that never send a request, while loads run: `{ connections, at, hold }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub silent: Option<SilentConnections>,
-    /// Warm-up before each load. Its requests are excluded, and ramps start after the warm-up. While latencies have not
-    /// settled, weir extends the warm-up, at most by the factor `thresholds.warmup_growth`. (`weir load --warmup`)
+    /// Warm-up before each load. Its requests are excluded, and ramps start after the warm-up. Until latencies settle,
+    /// weir extends the warm-up, to at most `thresholds.warmup_growth` times its length. (`weir load --warmup`)
     #[serde(default = "default_warmup")]
     pub warmup: Time,
-    /// Length of the sustained phase of each load, from which all values come. More than 0, at most one week.
+    /// Length of the sustained phase of each load. All values come from this phase. More than 0, at most one week.
     /// (`weir load --duration`)
     #[serde(default = "default_duration")]
     pub duration: Time,
-    /// Time-out of a request, from its intended send time, and maximum time to drain after a load. More than 0, at
+    /// Time-out of a request, from its intended send time. Also the maximum time to drain after a load. More than 0, at
     /// most `1h`. (`weir load --timeout`)
     #[serde(default = "default_timeout")]
     pub timeout: Time,
@@ -128,8 +128,8 @@ pub struct Scenario {
     /// `limits.data.cpus: fitted` and `doubled` choose limits that fit the host.
     #[serde(default, skip_serializing_if = "Named::is_empty")]
     pub vary: Named<Axis>,
-    /// Single combinations of values. Each case is a partial scenario that overrides fields of the scenario. With
-    /// `vary`, weir measures each case at every combination of the axes. Example:
+    /// Selected combinations of values. Each case is a partial scenario: its fields override those of the scenario.
+    /// With `vary`, weir measures each case at every combination of the axes. Example:
     /// `[{ limits.data.cpus: 1 }, { topology.tls: true, limits.data.cpus: 2 }]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cases: Vec<serde_json::Map<String, serde_json::Value>>,
@@ -137,13 +137,13 @@ pub struct Scenario {
     /// *better* and *worse* at least 6.
     #[serde(default = "default_repeats")]
     pub repeats: u32,
-    /// How often weir re-measures a load after host noise or, in open loop, late sends of the generator: 0 to 100. weir
-    /// keeps the attempt with the least interference. All retries together take at most half of the run's planned time.
-    /// After three retries in a row without improvement, weir stops retrying.
+    /// How often weir re-measures a load after host noise: 0 to 100. weir also re-measures an open load after late
+    /// sends of the generator. weir keeps the attempt with the least interference. All retries together take at most
+    /// half of the run's planned time. After three retries in a row without improvement, weir stops retrying.
     #[serde(default = "default_retries")]
     pub retries: u32,
-    /// Measure a second direct cell in each block. The difference between the two direct cells (A/A) comes from the
-    /// measurement itself, so weir does not claim a smaller difference for a gateway.
+    /// Measure a second direct cell in each block. The two direct cells (A/A) differ only because of the measurement
+    /// itself. If a gateway's difference is smaller than theirs, weir does not claim it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
     /// Positive control: measure one gateway once more in each block, slower by a known amount. The report states
@@ -171,19 +171,19 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsByRole {
-    /// Each process of the gateway's data plane.
+    /// Limits of each process of the gateway's data plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Limit>,
-    /// Each process of the gateway's control plane.
+    /// Limits of each process of the gateway's control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Limit>,
-    /// Each replica of the upstream.
+    /// Limits of each replica of the upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Limit>,
     /// The load generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Limit>,
-    /// Each process of the services that a gateway needs.
+    /// Limits of each process of the services that a gateway needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Limit>,
 }
@@ -192,7 +192,8 @@ pub struct LimitsByRole {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// CPU in cores: 0.01 up to the cores of the host, like `0.5`. A fraction is a quota per 100 ms.
+    /// CPU in cores, like `0.5`: from 0.01 to the number of cores of the host. The limit is a CPU quota with a period
+    /// of 100 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
     /// Memory, at least `4MiB`.
@@ -237,7 +238,7 @@ impl Scenario {
         wants.into_iter().filter_map(|(what, is_wanted)| is_wanted.then_some(what)).collect()
     }
 
-    /// The network of the scenario's parts. If agents run in namespaces, all parts do.
+    /// The network of the scenario's parts. If agents run in network namespaces, all parts run in namespaces.
     pub fn network(&self) -> Network {
         match &self.generator.on {
             Some(Place::Namespaces(_)) => Network::Namespaces,
@@ -261,7 +262,7 @@ impl Scenario {
         !self.is_elsewhere() || self.gateways.iter().any(|gateway| gateway.remote.direct.is_some())
     }
 
-    /// The gateway called `name`; for the name of the positive control, the gateway that the control copies.
+    /// The gateway called `name`. If `name` is the positive control, the gateway that the control copies.
     pub fn gateway(&self, name: &str) -> Option<&Gateway> {
         match (&self.control, name) {
             (Some(control), CONTROL) => control.of(&self.gateways),
@@ -269,7 +270,7 @@ impl Scenario {
         }
     }
 
-    /// Whether `name` is that of the positive control, and the scenario has one.
+    /// Whether the scenario has a positive control and `name` is its name.
     pub(crate) fn is_control(&self, name: &str) -> bool {
         name == CONTROL && self.control.is_some()
     }

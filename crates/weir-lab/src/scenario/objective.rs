@@ -56,11 +56,11 @@ pub struct ObjectiveSpec {
     /// Maximum share of errors, like `0.1%`. It also replaces `thresholds.error_share`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Limits of findings by metric: a maximum, or a minimum if larger values are better. Example:
+    /// Limits of findings, one per metric: its maximum, or its minimum if larger values are better. Example:
     /// `{ recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. docs/compare.md lists the
-    /// names. Other names are `finding` and `value_of` of a row in `findings.csv`, joined by a dot. weir judges each
-    /// row of the finding by the confidence interval of the value. If a gateway has no value of the metric, the result
-    /// is undecided.
+    /// names. To form other names, join `finding` and `value_of` of a row in `findings.csv` with a dot. weir judges
+    /// each row of the finding by the confidence interval of the value. If a gateway has no value of the metric, the
+    /// result is undecided.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, FindingLimit>,
 }
@@ -108,7 +108,7 @@ fn unknown(metric: &str) -> Problem<()> {
 }
 
 impl ObjectiveSpec {
-    /// The limited latencies, by name.
+    /// The latency limits, by name.
     pub fn latencies(&self) -> Vec<(&'static str, Time)> {
         let all = [
             ("mean", self.mean),
@@ -127,7 +127,7 @@ impl ObjectiveSpec {
         all.into_iter().filter_map(|(name, time)| Some((name, time?))).collect()
     }
 
-    /// The objective in the form that results have.
+    /// Converts the objective to the form that results contain.
     pub fn objective(&self) -> Objective {
         let latency_ns: BTreeMap<String, u64> =
             self.latencies().into_iter().map(|(name, time)| (name.to_owned(), time.as_ns())).collect();

@@ -13,8 +13,8 @@ use crate::agents::Place;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// Driver of another server as upstream, like `nginx`. The server returns status 200 and `body` for every path.
-    /// Only `replicas`, `body` and `workers` apply to it; delays, errors and faults are not possible.
+    /// Use another server as upstream: the name of its driver, like `nginx`. The server returns status 200 and `body`
+    /// for every path. Only `replicas`, `body` and `workers` apply to it; delays, errors and faults are not possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Agent that runs the upstream on another host: `ssh:HOST`, `agents:1` for an agent that you start, or `local:1`
@@ -36,9 +36,9 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "Delay::is_none")]
     #[schemars(extend("x-default" = "`none`"))]
     pub delay: Delay,
-    /// The service time of one FIFO queue for all requests, like `exp:5ms`, instead of `delay`. Or the name of a
-    /// service that is the upstream, like `kubernetes-api`. With such a service, only `prepare` applies; `topology.tls`
-    /// is required, and either client certificates or tokens.
+    /// One of two forms. A time like `exp:5ms` is the service time of one FIFO queue for all requests, and replaces
+    /// `delay`. A name like `kubernetes-api` makes this service the upstream. Then only `prepare` applies, and the
+    /// scenario needs `topology.tls`, and client certificates or tokens.
     #[serde(default, skip_serializing_if = "OriginService::is_none")]
     pub service: OriginService,
     /// Settings of the service that is the upstream: the data that exists before the load, like
@@ -54,8 +54,8 @@ pub struct Origin {
     /// Periodic stalls: `200ms/1s` stops all responses for the first 200 ms of each second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
-    /// Seed of random delays and service times. Default: 1, so delays and service times are the same in all cells; with
-    /// a capacity search, another seed for each repeat.
+    /// Seed of random delays and service times. Default: 1, so all cells have the same delays and service times. With a
+    /// capacity search, each repeat has another seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Busy-wait for more precise delays; uses a whole core per worker.
@@ -154,7 +154,7 @@ impl JsonSchema for OriginService {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A time like `exp:5ms`, or the name of a service as upstream.",
+            "description": "A service time like `exp:5ms`, or the name of a service that is the upstream.",
             "type": "string"
         })
     }
@@ -170,7 +170,7 @@ pub struct OriginFaults {
     /// Share of responses that end after half of the body.
     #[serde(default)]
     pub half: Share,
-    /// Share of responses whose body is sent in ten pieces over a time, like `1%:2s`.
+    /// Share of responses with a slow body, and the time to send it, like `1%:2s`. A slow body is sent in ten pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<Slow>,
     /// Accept connections and read requests, but never respond.
@@ -196,11 +196,11 @@ pub struct OriginHttp2 {
     pub refuse: Share,
 }
 
-/// TLS of the upstream, with a certificate that is made at start or a given one.
+/// TLS of the upstream. The certificate is generated at the start, or read from files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OriginTls {
-    /// Names in the certificate that is made, in addition to localhost.
+    /// Names in the generated certificate, in addition to localhost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
     /// File to which the CA certificate is written (PEM).
@@ -209,7 +209,7 @@ pub struct OriginTls {
     /// Make a certificate that has expired.
     #[serde(default, skip_serializing_if = "is_false")]
     pub expired: bool,
-    /// File with a certificate chain (PEM), instead of making a certificate.
+    /// File with a certificate chain (PEM). weir then makes no certificate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cert: Option<String>,
     /// File with the private key of `cert` (PEM).

@@ -15,7 +15,7 @@ const EXPONENT_MAX: f64 = 10.0;
 pub struct Popularity(f64);
 
 impl Popularity {
-    /// The weight of rank `rank`, from 0.
+    /// The weight of the item with rank `rank`. Here the first rank is 0.
     pub(crate) fn weight(self, rank: usize) -> f64 {
         (rank as f64 + 1.0).powf(-self.0)
     }
@@ -25,7 +25,7 @@ impl FromStr for Popularity {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORMS: &str = "use uniform, zipf or, with an exponent, zipf:0.9";
+        const FORMS: &str = "use uniform, zipf, or zipf with an exponent, like zipf:0.9";
         let exponent = match text.split_once(':') {
             None if text == "uniform" => 0.0,
             None if text == "zipf" => 1.0,

@@ -1,5 +1,5 @@
-//! The rates of a load, measured one after the other: `[500/s, 1000/s]`, or `500/s..8000/s..8` for eight of them, or
-//! shares of the gateways' throughput, `5%..120%..13`.
+//! The rates of a load, measured one after the other: `[500/s, 1000/s]`, `500/s..8000/s..8` for eight rates, or shares
+//! of the gateways' throughput, like `5%..120%..13`.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ const RATES_MAX: usize = 100;
 const FORMS: &str = "write a list like [500/s, 1000/s], 500/s..8000/s..8 for eight of them, or \
                      500/s..8000/s..500/s for strides";
 
-/// Rates in ascending order, each once; all of them absolute, or all of them shares.
+/// Distinct rates in ascending order: all absolute, or all shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateList(Vec<AskedRate>);
 
@@ -99,7 +99,9 @@ fn spread(from: AskedRate, to: AskedRate, count: usize) -> Result<Vec<AskedRate>
         (AskedRate::Share(from), AskedRate::Share(to)) => {
             Ok(between(from, to).map(AskedRate::Share).collect())
         }
-        _ => Err(format!("`{from}` and `{to}` are a rate and a share; use two rates or two shares")),
+        _ => Err(format!(
+            "a range from `{from}` to `{to}` mixes a rate and a share; use two rates or two shares"
+        )),
     }
 }
 
@@ -195,8 +197,9 @@ mod tests {
         assert!(said("[5]").contains("has no unit"));
         assert!(said(r#"["5%", "5/s"]"#).contains("one list cannot contain rates and shares; use two loads"));
         assert!(
-            said(r#""5%..50/s..3""#)
-                .contains("`5%` and `50/s` are a rate and a share; use two rates or two shares")
+            said(r#""5%..50/s..3""#).contains(
+                "a range from `5%` to `50/s` mixes a rate and a share; use two rates or two shares"
+            )
         );
         assert!(said(r#"["5%", "5.0%"]"#).contains("duplicate rate `5%`"));
     }

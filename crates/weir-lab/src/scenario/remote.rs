@@ -20,14 +20,14 @@ pub struct Remote {
     /// Value of the Host header. Default: host and port of `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// URL of the gateway's upstream, for the direct baseline. Without this URL the run has no direct cells. All
-    /// gateways of a scenario must have the same URL here, or none.
+    /// URL of the gateway's upstream, for the direct baseline. Without this URL the run has no direct cells. Either all
+    /// gateways of a scenario have the same URL here, or none of them has a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<Url>,
     /// TLS settings of the connections to `https://` URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
-    /// The limits of the gateway on its host, which weir does not set. Default: those that cAdvisor reports.
+    /// Resource limits of the gateway on its host. weir does not set them. Default: the limits that cAdvisor reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limit>,
     /// Prometheus server that has the CPU and memory metrics of the gateway. Not with `sampler`.
@@ -80,7 +80,7 @@ pub struct PrometheusSource {
     /// The set of metrics that weir reads.
     #[serde(default)]
     pub metrics: MetricSet,
-    /// Selectors of single values. Each replaces the selector for that value from the set `metrics`.
+    /// Selectors of single values. A selector here replaces the selector that the set `metrics` has for the same value.
     #[serde(default, skip_serializing_if = "is_none_asked")]
     pub queries: Queries,
     /// PEM file of the CA certificates to trust. Paths are relative to the scenario's folder.
@@ -90,7 +90,8 @@ pub struct PrometheusSource {
     /// Accept any certificate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// File with a bearer token. The token is in a file, because the run stores the scenario. Not with `user`.
+    /// File with a bearer token. The scenario must not contain the token itself, because the run stores the scenario.
+    /// Not with `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
     /// User name; requires `password_file`.

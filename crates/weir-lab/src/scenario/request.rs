@@ -15,7 +15,7 @@ pub struct Request {
     pub path: String,
     /// Method. (`weir load --method`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "GET, or POST with a body"))]
+    #[schemars(extend("x-default" = "GET, or POST if there is a body"))]
     pub method: Option<String>,
     /// Header fields, like `{ Accept: text/html }`. `Host` overrides the host of the topology. (`weir load --header`)
     #[serde(default, skip_serializing_if = "Named::is_empty")]

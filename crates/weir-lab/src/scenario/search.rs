@@ -16,16 +16,16 @@ pub(crate) const TRIAL: Duration = Duration::from_secs(2);
 const FIRST_PER_S: f64 = 100.0;
 /// Minimum number of requests of a trial, which limits the lowest rate.
 const REQUESTS_MIN: f64 = 20.0;
-/// Default width of the interval at which a search ends, as share of the capacity.
+/// Default of `width`: a search ends when its confidence interval is at most this wide, as share of the capacity.
 const WIDTH: f64 = 0.1;
 /// Default maximum number of trials.
 const TRIALS_MAX: u32 = 60;
 /// Warm-up of a trial as share of the trial's length. The first trial has the warm-up of the scenario instead.
 const WARMUP_SHARE: f64 = 0.25;
 
-/// Searches for the highest rate that meets these limits, by short trials. Without limits here, the limits of the
-/// load's objective apply; without those, the limits of the scenario's objective. Latency is measured from the intended
-/// send time.
+/// Searches for the highest rate that meets these limits, by short trials. If no limits are set here, the limits of the
+/// load's objective apply, or else the limits of the scenario's objective. Latency is measured from the intended send
+/// time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[allow(missing_docs)]
@@ -78,8 +78,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// The limits of the search. If it has none, those of `otherwise`, which is the objective of all gateways at this
-    /// load: capacities are comparable only with the same objective.
+    /// The limits of the search, or else the limits of `otherwise`. `otherwise` is the objective of all gateways at
+    /// this load, because capacities are comparable only with the same objective.
     pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,

@@ -7,14 +7,14 @@ use weir_rig::{Credentials, tokens};
 use super::setting::{Setting, requests};
 use super::{Load, Scenario};
 
-/// The TLS parameters that every gateway must negotiate with a client that supports TLS 1.2 and 1.3, in the form in
-/// which the record of a load contains them.
+/// The TLS parameters that every gateway must negotiate with a client that supports TLS 1.2 and 1.3, in the format of a
+/// load's record.
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 /// The TLS parameters that every gateway must negotiate with a client that supports only TLS 1.2.
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
 /// Adds TLS files and bearer tokens to `load` and its setting. Without `credentials`, the target is an upstream without
-/// TLS. Direct cells send the same tokens as gateways get.
+/// TLS. Direct cells send the same tokens as cells with gateways.
 pub(crate) fn secured(
     scenario: &Scenario,
     load: &Load,
@@ -152,7 +152,8 @@ mod tests {
         let secure = asked(&format!("tls: true, {with}"), popular, Some(&credentials(false)));
         assert_eq!(secure.domain_weights, weights);
         assert_eq!(of_requests(&secure), weights);
-        // Without TLS each request has its own domain, so its weight is that of the domain times that of the path.
+        // Without TLS each request has its own domain, so its weight is the weight of the domain times the weight of
+        // the path.
         let plain = asked(with, popular, None);
         assert!(plain.domain_weights.is_empty());
         let both = [1.0, 0.25].map(|of_domain| weights.map(|of_path| of_domain * of_path));

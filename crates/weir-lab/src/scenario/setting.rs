@@ -1,4 +1,4 @@
-//! What a load takes from its surroundings: addresses, default requests, phases.
+//! The setting of a load, which is not part of the load itself: addresses, default requests, phases.
 
 use std::net::SocketAddr;
 
@@ -10,8 +10,8 @@ use super::{Popularity, Request, Scenario};
 /// What a load needs in addition to its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The specification that the load completes: server, threads, times, seed, and requests and tokens for loads that
-    /// have none of their own.
+    /// The specification to which the load adds its own fields. It contains server, threads, times and seed, and
+    /// default requests and tokens.
     pub spec: LoadSpec,
     /// The value of the Host header.
     pub authority: String,
@@ -23,7 +23,7 @@ pub struct Setting {
     pub rewrite: Option<String>,
 }
 
-/// The setting of a load in a cell; `direct` is whether the cell has no gateway.
+/// The setting of a load in a cell. `direct` is true if the cell has no gateway.
 pub(crate) fn setting(
     scenario: &Scenario,
     connect: &[SocketAddr],

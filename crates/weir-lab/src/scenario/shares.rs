@@ -43,7 +43,7 @@ pub(crate) fn absolute_rate(rate: AskedRate, capacity_per_s: f64) -> AskedRate {
 }
 
 fn two_digits(per_s: f64) -> f64 {
-    format!("{per_s:.1e}").parse().expect("a number that was printed")
+    format!("{per_s:.1e}").parse().expect("a formatted number parses")
 }
 
 #[cfg(test)]

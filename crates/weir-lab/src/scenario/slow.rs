@@ -16,10 +16,11 @@ pub struct SlowClients {
     /// Number of clients that slowly send the request headers of a GET, about 1 KiB.
     #[serde(default)]
     pub heads: u32,
-    /// Number of clients that send the headers of a POST at once, and then its body slowly.
+    /// Number of clients that send the headers of a POST without delay, and then its body slowly.
     #[serde(default)]
     pub bodies: u32,
-    /// Number of clients that send a POST at once, and read its response slowly, with a receive buffer of 4 KiB.
+    /// Number of clients that send a whole POST without delay, and read its response slowly, with a receive buffer of 4
+    /// KiB.
     #[serde(default)]
     pub responses: u32,
     /// Size of a piece that is sent or read.

@@ -19,7 +19,7 @@ pub struct Topology {
     #[serde(default = "default_domains")]
     pub domains: u32,
     /// Exact paths of each domain: a list, or a number N for `/get/1` to `/get/N`. A path can have a range:
-    /// `/item/{1..50}` are fifty paths. Gateways return 404 for all others.
+    /// `/item/{1..50}` are fifty paths. Gateways return 404 for all other paths.
     #[serde(default)]
     pub paths: Paths,
     /// Gateways accept only TLS, with ECDSA P-256 certificates that weir creates for every cell. With more than 64
@@ -215,7 +215,8 @@ impl JsonSchema for Paths {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A list of paths, each with a range `{1..50}` or without, or a number N for `/get/1` to `/get/N`.",
+            "description": "A list of paths, each with or without a range `{1..50}`, or a number N for `/get/1` to \
+            `/get/N`.",
             "anyOf": [
                 { "type": "integer", "minimum": 1 },
                 { "type": "array", "items": { "type": "string", "pattern": "^/" }, "minItems": 1 }

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, Serializer};
 
 const FORM: &str = "write it as https://HOST[:PORT]";
 
-/// `http[s]://HOST[:PORT][/PATH]`, without user, query and fragment.
+/// A URL in the form `http[s]://HOST[:PORT][/PATH]`, without user, query and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Whether the scheme is https.

@@ -84,12 +84,12 @@ fn unsupported_fields_are_rejected_by_name() {
 fn invalid_popularities_and_cold_starts_are_rejected() {
     check_loads(
         "loads: { x: { model: closed, popularity: zipf, mix: [{ path: / }] } }\n",
-        "side.yaml:3:42: loads.x.popularity: `popularity` and `mix` cannot be combined | remove the popularity; \
-         in a mix, each request has its `weight`",
+        "side.yaml:3:42: loads.x.popularity: `popularity` and `mix` cannot be combined | remove `popularity`; \
+         in a mix, set the `weight` of each request",
     );
     check_loads(
         "loads: { x: { model: closed, popularity: even } }\n",
-        "side.yaml:3:42: `even` is not a popularity | use uniform, zipf or, with an exponent, zipf:0.9",
+        "side.yaml:3:42: `even` is not a popularity | use uniform, zipf, or zipf with an exponent, like zipf:0.9",
     );
     said(
         read(&format!(
@@ -197,7 +197,7 @@ fn invalid_tls_and_tokens_are_rejected() {
     check_loads(
         &of_load("bearer: 2", "tokens: mine.txt"),
         "side.yaml:4:38: loads.x.tokens: `tokens` and `topology.bearer` cannot be combined: a gateway accepts \
-         the tokens of the load or those of the topology | remove one of the two",
+         the tokens of the load or the tokens of the topology | remove one of the two",
     );
 }
 
@@ -278,7 +278,8 @@ fn invalid_values_are_located() {
     );
     check(
         "thresholds: { warmup_growth: 0.5 }\n",
-        "side.yaml:3:30: thresholds.warmup_growth: `0.5` is out of range | use 1 (the warm-up does not grow) to 10",
+        "side.yaml:3:30: thresholds.warmup_growth: `0.5` is out of range | use 1 to 10; with 1, the \
+         warm-up does not grow",
     );
     check(
         "thresholds: { interval_share: 0 }\n",
@@ -351,8 +352,8 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "open, rate: [1/s, 2/s, 3/s], connections: [1, 2]",
-        "side.yaml:3:34: loads.x.rate: `connections` has 2 steps, but `rate` has 3 | use the same number of steps for \
-         both, or one value for one of them",
+        "side.yaml:3:34: loads.x.rate: `connections` has 2 steps, but `rate` has 3 | use the same number of steps in both \
+         fields, or a single value in one of them",
     );
     load(
         "open, rate: 5/s, burst: 9/s:1s/1s",
@@ -435,8 +436,8 @@ fn unknown_and_duplicate_gateways_are_rejected() {
     said(read(&format!("name: x\n{LOADS}")), "side.yaml:2:1: missing field `gateways` | add `gateways`");
     said(
         read(&format!("name: x\ngateways: [7]\n{LOADS}")),
-        "side.yaml:2:12: `7` is not a gateway's name or a map like { name: old, driver: nginx } | \
-         write a gateway's name or a map like { name: old, driver: nginx }",
+        "side.yaml:2:12: `7` is not a driver name or a mapping like { name: old, driver: nginx } | \
+         write a driver name or a mapping like { name: old, driver: nginx }",
     );
 }
 
@@ -555,7 +556,7 @@ fn invalid_origins_are_located() {
     );
     check(
         "origin: { faults: { slow: 1% } }\n",
-        "side.yaml:3:27: `1%` is not a share and a time | write one like 1%:2s (1 of 100 takes 2 s)",
+        "side.yaml:3:27: `1%` is not a share followed by a time | write one like 1%:2s (1 of 100 takes 2 s)",
     );
     check(
         "origin: { delay: exp:1ms, service: exp:1ms }\n",
@@ -572,8 +573,8 @@ fn invalid_origins_are_located() {
     );
     check(
         "origin: { errors: 60%, faults: { half: 41% } }\n",
-        "side.yaml:3:9: origin: the shares of errors, resets, half, slow and refuse add up to more than 100% | \
-         reduce their sum to 100% or less: a request gets at most one of them",
+        "side.yaml:3:9: origin: the shares of `errors`, `resets`, `half`, `slow` and `refuse` add up to more than 100% \
+         | reduce their sum to 100% or less: a request gets at most one of these faults",
     );
     check(
         "origin: { http1_only: true, http2: { goaway: 100 } }\n",

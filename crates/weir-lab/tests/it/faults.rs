@@ -6,7 +6,7 @@ use crate::read;
 #[test]
 fn invalid_faults_are_rejected() {
     const REPLICAS: &str = "origin: { replicas: 2 }\n";
-    // Two lines follow the two lines of the head: the upstream is on line 3, and the faults are on line 4.
+    // The scenario starts with two other lines, so the upstream is on line 3, and the faults are on line 4.
     let check_faults =
         |faults: &str, expected: &str| check(&format!("{REPLICAS}faults: [{faults}]\n"), expected);
     check(
@@ -49,7 +49,7 @@ fn invalid_faults_are_rejected() {
     );
     check_loads(
         "loads: { x: { model: closed, requests: 100 } }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:3:40: loads.x.requests: a load that ends after `requests` can end before the last fault | set \
+        "side.yaml:3:40: loads.x.requests: a load with `requests` can end before the last fault | set \
          `duration` instead",
     );
     check(

@@ -162,7 +162,7 @@ fn headroom_registered_has_registrations_in_its_steady_load() {
                 let load = scenario.loads.named(name).unwrap();
                 load.duration.unwrap().0 * load.connections.steps().len().max(1) as u32
             };
-            // A second registration must come at least one second before the load ends.
+            // The load must last at least two registration intervals plus 1 s.
             assert!(length("steady") >= 2 * every.0 + Duration::from_secs(1), "{every:?}");
             assert!(length("ramp") < every.0 || domains == [1, 100]);
             let rates = scenario.loads.names().filter(|name| name.starts_with("curve-")).count();
@@ -178,7 +178,8 @@ fn headroom_registered_has_registrations_in_its_steady_load() {
         }
     }
     let cells = plan::plan(&of(false), 1).cells;
-    // Three repeats of two gateways and the direct baseline, at two numbers of routes. A quick run has one repeat.
+    // The full run has 3 repeats of 3 cells (two gateways and the direct baseline) at 2 numbers of routes. A quick run
+    // has 1 repeat.
     assert_eq!(cells.len(), 18);
     let minutes = |checked: &Checked| {
         let time = plan::time(checked, &plan::plan(checked, 1).cells);
@@ -245,7 +246,7 @@ fn cases_list_single_combinations() {
         points.collect::<Vec<_>>(),
         wanted.map(|(cpus, memory, users)| (cpus, memory.to_owned(), users))
     );
-    // Each point has one worker per CPU of its limit, rounded up.
+    // At each point, the number of workers is the CPU limit, rounded up.
     let workers: Vec<u32> = checked.points.iter().map(|point| point.scenario.data_workers()).collect();
     assert_eq!(workers, [1, 1, 1, 2, 2]);
 }

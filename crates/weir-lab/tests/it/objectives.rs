@@ -15,7 +15,7 @@ fn with_loads(scenario: &str) -> Result<Checked, LabError> {
     read(&format!("{HEAD}{scenario}{loads}"))
 }
 
-/// The objectives that override that of the run, as words: gateway, axes, load, latency limits, and error limit.
+/// The objectives that override the run's objective, as words: gateway, axes, load, latency limits, and error limit.
 fn own(scenario: &str) -> Vec<String> {
     let objective = with_loads(scenario).unwrap().objective();
     let words = |own: &OwnObjective| {
@@ -30,7 +30,7 @@ fn own(scenario: &str) -> Vec<String> {
 fn limits_override_each_other() {
     assert_eq!(own("gateways: [weir]\nobjective: { p99: 20ms }\n"), [] as [&str; 0]);
     assert_eq!(own("gateways: [weir]\n"), [] as [&str; 0]);
-    // Limits of a gateway override those of a load, and these override those of the scenario.
+    // Limits of a gateway override the limits of a load. Limits of a load override the limits of the scenario.
     let all = own("\
 gateways: [weir, { name: slow, driver: nginx, objective: { p99: 9ns } }]
 objective: { p99: 3ns, errors: 1% }

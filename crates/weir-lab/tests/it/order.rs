@@ -93,7 +93,7 @@ fn an_extended_run_has_the_same_cells_as_a_long_run() {
     assert_eq!(extended.plan.len(), (GATEWAYS + 1) * POINTS * 6);
     assert_eq!(extended.plan[..three.plan.len()], three.plan);
     assert_eq!((extended.ended_unix_ms, &extended.scenario["repeats"]), (None, &6.into()));
-    // An extension to the number of repeats that the run already has changes nothing.
+    // If the run already has this number of repeats, an extension changes nothing.
     assert_eq!(weir_lab::extended(&extended, &checked).unwrap(), extended);
     let (three, checked) = three_and(3);
     assert_eq!(weir_lab::extended(&three, &checked).unwrap(), three);
@@ -107,7 +107,7 @@ fn repeats_cannot_be_removed() {
     assert_eq!(
         format!("{error} | {}", error.remedy()),
         "--repeats 2: run 20261121-0210-aaaa already has 3 repeats, and weir does not remove repeats | use at \
-         least 3, or start a new run"
+         least 3 repeats, or start a new run"
     );
 }
 

@@ -116,7 +116,8 @@ fn invalid_changes_are_located() {
     );
     check(
         &format!("changes: {{ every: 1s, paths: 0 }}\n{LOADS}"),
-        "side.yaml:3:30: changes.paths: `0` is out of range | use at least 1, and at most 1000000 over all domains",
+        "side.yaml:3:30: changes.paths: `0` is out of range | use at least 1 path per domain, \
+         and at most 1000000 paths in total",
     );
     check(
         &format!("changes: {{ every: 1s, loads: [ful] }}\n{LOADS}"),
@@ -131,8 +132,8 @@ fn invalid_changes_are_located() {
     let of = |kinds: &str, more: &str| format!("changes: {{ every: 1s, of: [{kinds}] }}\n{more}{LOADS}");
     check(
         &of("", ""),
-        "side.yaml:3:27: changes.of: the list is empty | add routes, endpoints or certificates; if `of` is \
-         missing, weir changes routes",
+        "side.yaml:3:27: changes.of: the list is empty | list `routes`, `endpoints` or `certificates`, or \
+         remove `of` to change routes",
     );
     check(
         &of("routes, routes", ""),
@@ -141,8 +142,8 @@ fn invalid_changes_are_located() {
     );
     check(
         &of("endpoints", ""),
-        "side.yaml:3:28: changes.of[0]: changes of `endpoints` remove an endpoint, but the upstream has only 1 | set \
-         `origin.replicas` to at least 2",
+        "side.yaml:3:28: changes.of[0]: changes of `endpoints` remove an endpoint, but the upstream has only \
+         1 endpoint | set `origin.replicas` to at least 2",
     );
     check(
         &of("certificates", ""),

@@ -81,7 +81,7 @@ fn the_command_line_can_set_the_prometheus() {
     );
     let no_selector = Overrides { selector: None, ..overrides };
     let error = said(&text, &no_selector);
-    assert!(error.starts_with("--prometheus http://prom:9090: no `selector` selects the series"), "{error}");
+    assert!(error.starts_with("--prometheus http://prom:9090: `selector` is missing or empty"), "{error}");
     assert!(error.contains("add a `selector` like namespace="), "{error}");
 }
 
@@ -150,7 +150,7 @@ fn invalid_remote_gateways_are_located() {
         &prometheus("metrics: process"),
         "",
         "2",
-        "gateways[0].prometheus: no `selector` selects the series \
+        "gateways[0].prometheus: `selector` is missing or empty, so weir cannot select the series \
         of the gateway | add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as \
             `queries: { cpu: .. }`",
     );
@@ -158,7 +158,7 @@ fn invalid_remote_gateways_are_located() {
         &prometheus("selector: '{}'"),
         "",
         "2",
-        "gateways[0].prometheus: no `selector` selects the series of \
+        "gateways[0].prometheus: `selector` is missing or empty, so weir cannot select the series of \
         the gateway | add a `selector` like namespace=\"shop\",pod=~\"gw-.*\", or your own query as `queries: { \
             cpu: .. }`",
     );
@@ -170,8 +170,8 @@ fn invalid_remote_gateways_are_located() {
         &format!("weir, {}", remote("")),
         "",
         "2:12",
-        "gateways[0]: `weir` is not remote, but other gateways of this scenario are | make two runs: gateways with \
-         different upstreams cannot share a direct baseline",
+        "gateways[0]: `weir` is not remote, but other gateways of this scenario are remote | make two runs: \
+         gateways with different upstreams cannot share a direct baseline",
     );
     let other = "{ name: other, driver: remote, url: 'http://b', direct: 'http://c' }";
     check(

@@ -39,7 +39,7 @@ fn a_search_without_limits_uses_its_loads_objective() {
     refused(
         "model: open, search: {}, objective: { max: 20ms }",
         "loads.capacity.search: a search cannot limit \
-        `max`, which grows with the number of requests at any rate | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        `max`: at any rate, it grows with the number of requests | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
     );
 }
 
@@ -78,8 +78,8 @@ fn invalid_searches_are_rejected() {
     );
     refused(
         "model: open, rate: 100/s..500/s, search: { p99: 20ms }",
-        "loads.capacity.rate: the rate of a \
-        search cannot change | use the rate of the first trial, like `rate: 500/s`",
+        "loads.capacity.rate: a search cannot \
+        start with a changing rate | use the rate of the first trial, like `rate: 500/s`",
     );
     refused(
         "model: open, requests: 500, search: { p99: 20ms }",

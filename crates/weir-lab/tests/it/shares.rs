@@ -1,4 +1,4 @@
-//! Rates that are shares, and the twin of the direct baseline: parsing, planning and errors.
+//! Rates that are shares, and the second direct baseline (`twin`): parsing, planning and errors.
 
 use weir_lab::{LabError, pilot_time, plan};
 

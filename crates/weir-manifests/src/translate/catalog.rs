@@ -39,7 +39,7 @@ pub(super) struct Wanted<'m> {
 }
 
 impl<'m> Wanted<'m> {
-    /// A reference without a namespace, which is to the namespace of the referrer.
+    /// A reference without a namespace. It refers to a resource in the namespace of the referrer.
     pub(super) fn without_namespace(kind: Kind, name: &'m str) -> Wanted<'m> {
         Wanted { kind, namespace: None, name }
     }

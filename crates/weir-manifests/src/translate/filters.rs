@@ -17,7 +17,7 @@ use crate::route::PathMatchKind;
 /// The default status of a redirect.
 const FOUND: u16 = 302;
 
-/// As a name in CORS, it matches all names.
+/// The wildcard in CORS: it matches all names.
 const EVERY: &str = "*";
 
 /// The replacement for the whole path, and the replacement for the matched prefix.
@@ -51,7 +51,7 @@ fn add_filter(
     place: &str,
     route: &mut Route,
 ) -> Result<(), Misfit> {
-    // Each filter has only the field of its type.
+    // A filter sets only one of these fields: the field for its type.
     if let Some(changes) = &filter.request_header_modifier {
         route.request_headers = changes_of(changes).map(Box::new);
     }

@@ -75,8 +75,8 @@ impl<'m> GatewayView<'m> {
         lower(self.listener(position))
     }
 
-    /// Whether other listeners of this port, which are more specific than the listener at `position`, handle all hosts
-    /// of `name`.
+    /// Whether another listener of this port handles all hosts of `name`, and is more specific than the listener at
+    /// `position`.
     pub(super) fn is_taken(&self, port: &Port, position: usize, name: &str) -> bool {
         let own = self.hostname(position);
         port.listeners.iter().any(|&other| {
@@ -85,8 +85,7 @@ impl<'m> GatewayView<'m> {
         })
     }
 
-    /// Whether a less specific listener of the port would handle the hosts of the listener at `position` if that one
-    /// did not exist.
+    /// Whether another listener of the port is less specific, and also matches all hosts of the listener at `position`.
     pub(super) fn is_within_another(&self, port: &Port, position: usize) -> bool {
         let Some(own) = self.hostname(position) else { return false };
         port.listeners.iter().any(|&other| is_narrower(self.hostname(other).as_deref(), &own))
@@ -172,7 +171,7 @@ fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
     }
     (lower(listener) == lower(other)).then(|| {
         let message = format!("listener `{}` has the same port and hostname", other.name);
-        ("hostname", message, "remove one of them, or give each its own hostname")
+        ("hostname", message, "remove one of the two listeners, or use different hostnames")
     })
 }
 

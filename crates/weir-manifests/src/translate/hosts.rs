@@ -1,6 +1,6 @@
 //! Compares hostnames of listeners and routes: `example.com`, or `*.example.com` for every name below it.
 
-/// The host of a listener in the gateway model that has no hostname: it stands for every host.
+/// In the gateway model, the host of a listener without a hostname. It stands for every host.
 pub(super) const EVERY: &str = "*";
 
 /// Whether `wide` matches every host that `narrow` matches; `None` matches all hosts. Both must be in lower case.
@@ -18,7 +18,7 @@ pub(super) fn covers(wide: Option<&str>, narrow: &str) -> bool {
     }
 }
 
-/// The hostname for the hosts that both match; `None` if they have none in common.
+/// The hostname for the hosts that both `listener` and `route` match; `None` if there are no such hosts.
 pub(super) fn intersection(listener: Option<&str>, route: &str) -> Option<String> {
     if covers(listener, route) {
         return Some(route.to_owned());

@@ -28,8 +28,8 @@ struct Making<'c, 'm> {
     secrets: BTreeSet<Name>,
 }
 
-/// The certificates of a port. The second list contains for each certificate and each of its hosts the index of a
-/// listener and of its certificate reference.
+/// The certificates of a port. For each certificate and each of its hosts, the second list contains the index of a
+/// listener and the index of its certificate reference.
 type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
@@ -99,8 +99,8 @@ impl Making<'_, '_> {
     }
 
     /// Collects the certificates of all listeners with this port, each with the hosts of the listeners that reference
-    /// it. Certificates of the listener for every host come first, because the first certificate is for clients without
-    /// a server name, or with an unknown one.
+    /// it. Certificates of the listener for every host come first: clients without a server name, or with an unknown
+    /// one, get the first certificate.
     fn certificates(&mut self, gateway: &GatewayView<'_>, port: &Port) -> Certificates {
         let (mut files, mut places): Certificates = (Vec::new(), Vec::new());
         let mut known: BTreeMap<Name, usize> = BTreeMap::new();
@@ -128,8 +128,8 @@ impl Making<'_, '_> {
                         continue;
                     }
                 };
-                // Two listeners may reference the same certificate. It is listed again if it would otherwise come
-                // before a certificate that the second listener references first.
+                // The certificates of each listener stay in the order of its references. An entry of another listener
+                // is reused only if this keeps the order. Otherwise the certificate is listed again.
                 match known.get(&name) {
                     Some(&there) if files[there].hosts.contains(&host) => {}
                     Some(&there) if there >= last => {
@@ -149,8 +149,8 @@ impl Making<'_, '_> {
         (files, places)
     }
 
-    /// Returns the certificate of the secret for this host, as file names. When the secret is used for the first time,
-    /// its contents become file resources.
+    /// Returns the file names of the certificate and key in the secret, for use with `host`. When the secret is used
+    /// for the first time, its contents become file resources.
     fn pair(&mut self, secret: usize, name: &Name, host: String) -> CertificateFiles {
         let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
         if self.secrets.insert(name.clone())
@@ -171,9 +171,9 @@ impl Making<'_, '_> {
         CertificateFiles { certificate, key, ocsp: None, hosts: vec![host] }
     }
 
-    /// Adds a route with response 404 for each listener whose hosts a less specific listener also covers. It matches
-    /// requests that none of the listener's own routes match, so that the less specific listener does not handle them.
-    /// The 404 is the same as for any request without a route.
+    /// Adds a 404 route for each listener that is more specific than another listener of the port, such as `a.test`
+    /// next to `*.test`. The route matches requests that no other route of the listener matches. Without it, the less
+    /// specific listener would handle them. The 404 is the same as for any request without a route.
     fn add_fences(&mut self, gateway: &GatewayView<'_>, port: &Port) {
         for &listener in &port.listeners {
             let is_http = gateway.listener(listener).protocol != Protocol::Tls;

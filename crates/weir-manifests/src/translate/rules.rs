@@ -211,7 +211,7 @@ pub(super) fn backend_name(
         return wrong("", message, format!("reference a Backend: `group: {GROUP}, kind: Backend`"));
     }
     if reference.port.is_some() {
-        let message = "a Backend sets the port of each address itself".to_owned();
+        let message = "the Backend already sets a port for each address".to_owned();
         return wrong(".port", message, "remove `port`".to_owned());
     }
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_str());
@@ -234,7 +234,8 @@ fn matched_by(matched: &HttpMatch, mut route: Route) -> Route {
     route
 }
 
-/// Normalizes a path like request paths. An invalid path stays unchanged, so that `weir-config` reports its error.
+/// Normalizes a path in the same way as request paths. An invalid path stays unchanged, so that `weir-config` reports
+/// its error.
 pub(super) fn normal_path(path: &str) -> String {
     match NormalTarget::of(path, &PathRules::AS_SENT) {
         Ok(normal) => normal.as_str().to_owned(),
@@ -259,8 +260,8 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
     values
 }
 
-/// The timeouts of a rule. They also replace the timeouts for response headers and body, which would otherwise be those
-/// of the gateway or the backend and could be shorter.
+/// The timeouts of a rule. They also set the timeouts for response headers and body. Otherwise the timeouts of the
+/// gateway or the backend would apply, which could be shorter.
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
     let most = RouteTimeouts::LONGEST;
     let bound = |said: GatewayDuration| said.bound().map(|duration| Time(duration).min(most));

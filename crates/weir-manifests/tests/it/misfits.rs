@@ -72,7 +72,7 @@ fn invalid_backends_are_rejected() {
     check(
         &[GATEWAY, &b, &plain(&format!("{{ backendRefs: [{}] }}", to("b").replace(" }", ", port: 80 }")))],
         &[(
-            "HTTPRoute default/r: spec.rules[0].backendRefs[0].port: a Backend sets the port of each address itself",
+            "HTTPRoute default/r: spec.rules[0].backendRefs[0].port: the Backend already sets a port for each address",
             "remove `port`",
         )],
     );
@@ -247,7 +247,8 @@ fn hosts_with_passthrough_and_termination_conflict() {
             .replace("HTTPRoute", "TLSRoute")
             .replace("  rules", &format!("  hostnames: [{hostnames}]\n  rules"))
     };
-    // The HTTPS listener terminates TLS for its own host, whatever passthrough the other listener has.
+    // The HTTPS listener terminates TLS for its own host, even if routes of the passthrough listener also match this
+    // host.
     check(&[&gateway, &b, secret, &sealed("'*.test'")], &[]);
     check(&[&gateway, &b, secret, &sealed("shop.test, bank.test")], &[]);
     let two = sealed("bank.test").replace("backendRefs: [", &format!("backendRefs: [{}, ", to("b")));

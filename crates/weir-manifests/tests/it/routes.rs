@@ -243,8 +243,8 @@ fn backends_share_requests_by_weight_and_timeouts_apply() {
         &["{ path: /, backend: default/b,
              timeouts: { request: 90s, backend: 500ms, response: 90s, body: 90s } }"],
     );
-    // `response` and `body` become the longer of the two, so that they do not cut a request short. `0s` counts as the
-    // maximum.
+    // `timeouts.response` and `timeouts.body` are set to the longer of `request` and `backendRequest`, so that they do
+    // not end a request early. `0s` counts as the maximum.
     for (timeouts, becomes) in [
         ("backendRequest: 2m", "{ backend: 2m, response: 2m, body: 2m }"),
         ("request: 0s", "{ response: 720h, body: 720h }"),
@@ -305,7 +305,7 @@ fn names_are_ordered_with_their_namespaces() {
     let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
     // `namespace/name` is compared as one string, in which `-` sorts before `/`.
     assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
-    // TLS routes have the same order.
+    // TLSRoutes have the same precedence: the route in namespace `x-y` wins.
     let open = open.replace("protocol: HTTP,", "protocol: TLS, tls: { mode: Passthrough },");
     let sealed = |text: String| text.replace("HTTPRoute", "TLSRoute");
     let to_other = sealed(of("x-y", "a")).replace("name: b,", "name: c,");
@@ -459,7 +459,8 @@ fn certificates_follow_the_listener_order_after_those_for_every_host() {
         tls("all", "", "{ name: c }, { name: a }"),
     );
     check(a.clone(), "Secret default/a tls.crt, Secret default/b tls.crt", true);
-    // Two listeners share one certificate entry, unless the second one references another certificate before it.
+    // Two listeners share one certificate entry, unless this would change the order of the second listener's
+    // certificates.
     let all_c = tls("all", "", "{ name: c }");
     let b = |secrets: &str| format!("{all_c}, {}", tls("b", ", hostname: b.test", secrets));
     let of_c_first = "Secret default/c tls.crt, Secret default/b tls.crt";

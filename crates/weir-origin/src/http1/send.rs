@@ -16,8 +16,8 @@ use crate::decision::{Due, Kind};
 use crate::outcome::Outcome;
 use crate::stats::Event;
 
-/// Maximum time of a lingering close: after the last response, the origin reads on so that the client can receive
-/// it.
+/// Maximum time of a lingering close: after the last response, the origin continues to read, so that the client can
+/// receive this response.
 const LINGER: Duration = Duration::from_secs(1);
 /// Maximum number of bytes that a lingering close reads.
 const LINGER_BYTES_MAX: usize = 256 * 1024;
@@ -266,7 +266,8 @@ impl Connection {
         result
     }
 
-    /// Writes bytes. They are counted before, so that everything that a client has received is already counted.
+    /// Writes bytes. They are counted before they are written, so that the counters include everything that a client
+    /// has received.
     async fn write_piece(&mut self, mut bytes: &[u8], is_counted: bool) -> io::Result<()> {
         if is_counted {
             self.worker.counters().sent(bytes.len());
@@ -322,8 +323,8 @@ fn echo_head(request: &Request, echo: &Echo, body_bytes: Option<u64>, answers: &
     head(200, request.persistence, echo.media_type.as_deref(), &answers.date, framing)
 }
 
-/// Returns the headers of a response that must stay incomplete. If the body is empty, half of the headers is left
-/// out.
+/// Returns the headers to write for a response that must stay incomplete: all of them, or half of them if the body is
+/// empty.
 fn half_head(head: &[u8], body_bytes: Option<u64>) -> &[u8] {
     if body_bytes == Some(0) { &head[..head.len() / 2] } else { head }
 }

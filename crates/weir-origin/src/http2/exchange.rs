@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::stats::Event;
 use crate::worker::Worker;
 
-/// How often a full socket is checked before a stream is reset, so that its data is sent first.
+/// Pause between two checks of a full socket. Pending data is written before a stream is reset.
 const PRESSURE_PAUSE: Duration = Duration::from_millis(1);
 
 /// An HTTP/2 request and everything that is needed for its response.
@@ -29,11 +29,11 @@ pub(super) struct Exchange {
     worker: Rc<Worker>,
     activity: Rc<Activity>,
     pressure: Rc<Pressure>,
-    /// Keeps the connection from becoming idle, however long its responses are delayed.
+    /// The connection is not idle while this value exists, even if responses have a long delay.
     _waiting: Waiting,
     body: RecvStream,
     media_type: Option<HeaderValue>,
-    /// The length of the request body that the request declares.
+    /// The length of the request body, as declared by the request.
     announced_bytes: Option<u64>,
     respond: SendResponse<Bytes>,
     outcome: Outcome,

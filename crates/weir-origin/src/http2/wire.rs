@@ -13,7 +13,7 @@ use crate::idle::Activity;
 use crate::stream::Stream;
 use crate::worker::Worker;
 
-/// Whether the socket has not accepted all written bytes yet.
+/// Whether the socket is full, so that some written bytes are still buffered.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     is_full: Cell<bool>,

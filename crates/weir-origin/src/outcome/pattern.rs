@@ -1,10 +1,11 @@
 //! Decides the outcome of each request: a fixed pattern that meets every share exactly, over all workers.
 //!
-//! Shares are scheduled like periodic tasks with deadlines. The j-th request of a share comes no earlier than the start
-//! of its period. It comes no later than the request at which `number x share` reaches j.
+//! Each outcome has a share, and is scheduled like a periodic task with deadlines. With a share of 0.1, each period has
+//! 10 requests, and one of them gets this outcome. In general, the j-th request with an outcome comes at the earliest
+//! when `number x share` exceeds j - 1, and at the latest when it reaches j.
 //!
-//! All deadlines can be met if the shares sum to at most 1. After any number of requests, each share therefore has its
-//! count, rounded down, or one more.
+//! All deadlines can be met if the shares sum to at most 1. So after any number of requests, the count of each outcome
+//! is `number x share`, rounded down, or one more.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,8 +19,8 @@ pub(crate) struct Outcomes(Mutex<Pattern>);
 #[derive(Debug)]
 struct Pattern {
     seen: u64,
-    /// Successful responses come first in the list. Of parts with the same deadline, the first one is chosen. So a
-    /// fault comes at its deadline, and not earlier.
+    /// The part for successful responses is first. If several parts have the same deadline, the first one is chosen. So
+    /// a fault comes at its deadline, and not earlier.
     parts: Vec<Part>,
 }
 
@@ -28,7 +29,7 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The number of the request at which the next request of this part must come at the latest.
+    /// The request number at which this part must be chosen at the latest.
     deadline: u64,
 }
 
@@ -82,8 +83,8 @@ impl Part {
         self.deadline = self.next_deadline();
     }
 
-    /// Returns the first request number whose product with the share reaches the next integer. The quotient may be
-    /// rounded, so the product decides.
+    /// Returns the first request number for which `number x share` reaches `given + 1`. The quotient is only the start
+    /// of the search, because it may be rounded.
     fn next_deadline(&self) -> u64 {
         let wanted = self.given + 1;
         let reaches = |number: u64| (number as f64 * self.share) as u64 >= wanted;

@@ -4,14 +4,14 @@ use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
-/// Separates these times from those of a load generator with the same seed. With the same random numbers, long
-/// service times would always follow long gaps, and queues would be shorter than in theory.
+/// Makes these times independent of the times of a load generator with the same seed. With the same random numbers,
+/// long service times would always follow long gaps, and queues would be shorter than in theory.
 const STREAM: u64 = 0x7374_7265_6121_0001;
 
 /// Maximum of a random time, in nanoseconds.
 const DRAWN_MAX_NS: f64 = DELAY_MAX.as_nanos() as f64;
 
-/// Random times with a distribution, by the number of the request.
+/// Random times from one distribution, one time per request number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Draws {
     delay: Delay,

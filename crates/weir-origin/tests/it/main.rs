@@ -23,7 +23,7 @@ pub(crate) fn origin(spec: &OriginSpec) -> Origin {
     start(spec).expect("a free port is listened on")
 }
 
-/// A client that keeps bytes that it has read after the end of a response.
+/// A client. It keeps bytes that follow the end of a response.
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     pub(crate) read: Vec<u8>,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::markdown::one_line;
 
-/// Maximum number of words that fit into a table cell together with their meanings.
+/// Maximum number of alternative values that a table cell lists with their meanings.
 const WORDS_MAX: usize = 6;
 
 /// The name of the type to which a schema refers.
@@ -16,8 +16,8 @@ pub(super) fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The description of a type or field, on one line. It comes from a doc comment of the program: a rustdoc link is
-/// replaced with the last word of its path, and `None` with `null`.
+/// The description of a type or field, on one line. It comes from a doc comment of the program. So a rustdoc link is
+/// replaced with the last word of its path, and `None` is replaced with `null`.
 pub(super) fn description(schema: &Value) -> Option<String> {
     let text = one_line(schema["description"].as_str()?).replace("`None`", "`null`");
     let mut pieces = text.split("[`");
@@ -50,7 +50,7 @@ pub(super) fn is_of_forms(schema: &Value) -> bool {
         && choices(schema).all(|choice| description(choice).is_some() && reference_in(choice).is_none())
 }
 
-/// The alternatives of a value that are words.
+/// The alternatives of a value that are fixed words (`const` in the schema).
 pub(super) fn words(schema: &Value) -> Vec<&Value> {
     choices(schema).filter(|choice| choice.get("const").is_some()).collect()
 }

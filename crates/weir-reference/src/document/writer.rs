@@ -71,7 +71,8 @@ impl<'s> Writer<'s> {
         anchor
     }
 
-    /// Returns the anchor of a new section for the type at `place`. If the title is taken, it gets an addition.
+    /// Returns the anchor of a new section for the type at `place`. If the title is already used, the new title also
+    /// contains the first required field, or a number.
     pub(super) fn anchor(&mut self, place: &str, schema: &'s Value) -> String {
         let first = array(&schema["required"]).find_map(Value::as_str).unwrap_or_default();
         let titles = [format!("`{place}`"), format!("`{place}` with `{first}`")];
@@ -155,7 +156,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// The default of a field whose schema contains none: the value that a missing field has by its type.
+    /// The default of a field if the schema contains none: the value that its type gives to a missing field.
     fn implied_default(&self, field: &Value) -> &'static str {
         let named = reference_in(field).map(|name| self.definition(name));
         let schema = named.unwrap_or(field);

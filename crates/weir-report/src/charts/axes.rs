@@ -20,8 +20,8 @@ pub(crate) struct Axis {
 impl Axis {
     /// The axis `path` at `points`; `None` if the points have fewer than two different values of it.
     ///
-    /// Numbers and quantities of one kind have their value as position. Other values have their index in the
-    /// scenario's `vary`.
+    /// If all values are numbers or quantities of one kind, the position of a value is the value itself. Otherwise the
+    /// values are numbered in the order of the scenario's `vary`, and the position is this number.
     pub(crate) fn of(run: &Run, points: &[&Point], path: &str) -> Option<Self> {
         let listed = run.scenario.pointer("/vary").and_then(|vary| vary.get(path)).and_then(Value::as_array);
         let there = points.iter().filter_map(|point| point.axes.get(path));
@@ -101,7 +101,7 @@ pub(crate) fn concerns(path: &str, load: &str) -> bool {
     path.strip_prefix("loads.").is_none_or(|rest| rest.split('.').next() == Some(load))
 }
 
-/// The fixed values of a panel in words: those of all axes that vary, except for the axes that are drawn.
+/// The axis values of a panel in words. Axes that are drawn or do not vary are left out.
 pub(crate) fn rest(point: &Point, drawn: impl Fn(&str) -> bool, points: &[&Point]) -> String {
     let changes = |path: &String| points.iter().any(|other| other.axes.get(path) != point.axes.get(path));
     let rest = point.axes.iter().filter(|(path, _)| !drawn(path) && changes(path));

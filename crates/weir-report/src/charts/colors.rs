@@ -9,7 +9,7 @@ use weir_results::DIRECT;
 const FREE_COLORS: [&str; 11] =
     ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 
-/// The data in the page from which its script draws and computes the number of instances.
+/// The data in the page for its script, which draws charts and computes the number of instances.
 #[derive(Serialize)]
 pub(crate) struct Data<'a> {
     gateways: Vec<Colored<'a>>,
@@ -49,7 +49,8 @@ pub(crate) fn colors(summary: &Summary) -> Vec<Colored<'_>> {
     names.into_iter().zip(taken).map(|(name, color)| Colored { name, color }).collect()
 }
 
-/// A colour for each name: its own colour, or else an unused one while there are any.
+/// A colour for each name: the colour that `own` returns, otherwise the next unused colour. Colours repeat if there are
+/// too few.
 pub(crate) fn distinct(names: &[&str], own: impl Fn(&str) -> Option<&'static str>) -> Vec<&'static str> {
     let owned: Vec<&str> = names.iter().filter_map(|name| own(name)).collect();
     let mut free = FREE_COLORS.iter().filter(|color| !owned.contains(*color)).cycle();

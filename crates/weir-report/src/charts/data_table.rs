@@ -59,8 +59,8 @@ impl DataTable {
         Self { columns, rows: rows.collect() }
     }
 
-    /// The table as an HTML element. Optional end tags and scopes of rows are left out, because a large run has
-    /// 100,000 table cells.
+    /// The table as an HTML element. Optional end tags and the `scope` attributes of row headings are left out, because
+    /// a large run has 100,000 table cells.
     pub(crate) fn html(&self) -> String {
         let mut out = String::from("<table><thead><tr>");
         for column in &self.columns {

@@ -75,8 +75,8 @@ const CHARTS: [Chart; 2] = [
     },
 ];
 
-/// Draws charts for each load with faults, and for each load with changes unless the run has headroom results. All
-/// of them show the first repeat.
+/// Draws charts for each load with faults. If the run has no headroom results, also draws charts for each load with
+/// changes. All charts show the first repeat.
 pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut plots = of_courses(OF_FAULTS, &courses(summary, cells, |of| !of.faults.is_empty()), cells);
     // The headroom charts already show changes over time.
@@ -109,7 +109,7 @@ fn of_courses(section: &'static str, courses: &[Course<'_>], cells: &[Cell]) -> 
     courses.chunk_by(same).flat_map(of_load).collect()
 }
 
-/// The load's measurement in the first repeat of the gateway that was measured.
+/// The load's measurement for this gateway, from the first repeat that has one.
 fn first<'a>(course: &Course<'_>, cells: &'a [Cell]) -> Option<&'a Measurement> {
     let of_course = |cell: &&Cell| cell.key.gateway == course.gateway && cell.key.axes == *course.axes;
     let mut found: Vec<(&Cell, &Measurement)> = cells
@@ -188,8 +188,8 @@ fn per_second(second: &LoadSecond, count: u64) -> Option<f64> {
     (second.length_s > 0.0).then(|| count as f64 / second.length_s)
 }
 
-/// A latency quantile in a second. Lost requests count as slower than all responses. If the quantile is among them,
-/// it is not drawn.
+/// A latency quantile in a second. Lost requests count as slower than all responses. If the quantile falls on a lost
+/// request, it is not drawn.
 fn latency(second: &LoadSecond, share: f64) -> Option<f64> {
     let histogram = second.latency.decode().ok()?;
     quantile_ns(&histogram, second.lost, share).map(|ns| ns as f64)

@@ -61,7 +61,7 @@ pub(crate) struct Figures {
     plots: BTreeMap<String, PageFigure>,
     /// The charts of each load point; the key is the ID of the load point.
     points: BTreeMap<String, Vec<PageFigure>>,
-    /// The charts of each finding; the key is that of the finding.
+    /// The charts of each finding, by the finding's key.
     findings: BTreeMap<&'static str, Vec<PageFigure>>,
     /// The charts over time, for each load and each repeat. The page shows the first; readers can choose another.
     choices: Vec<Choice>,
@@ -190,7 +190,8 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
     let plots = of_point(summary, at, drawn.timelines);
     let choice = |cells: &[&CellTimeline<'_>]| {
         let repeat = u64::from(cells[0].cell.key.repeat) + 1;
-        // Without its script, the page shows only these charts, so only they need tooltips.
+        // Without its script, the page shows only the charts of the first load point and its first repeat. Only these
+        // charts need tooltips.
         let is_shown = std::ptr::eq(cells[0], here[0]) && drawn.timelines.iter().all(|of| of.point >= at);
         let series = plots.iter().filter_map(|plot| {
             let file = picture(drawn.pictures, &plot.id);

@@ -1,5 +1,4 @@
-//! Bar charts of findings. There is a chart for each column that a finding wants drawn, at each load point, with a
-//! bar per gateway.
+//! Bar charts of findings. Each drawn column of a finding has a chart per load point, with a bar per gateway.
 
 use weir_analysis::Summary;
 use weir_analysis::findings::{Column, Finding, Row, Table, Value};

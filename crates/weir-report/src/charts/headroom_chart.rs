@@ -18,7 +18,7 @@ const PREFIX: &str = "headroom-";
 const NOTE: &str = "Dashed: the fitted curve, over the range of valid points. Vertical lines: the knee of p99, route \
                     changes, and registrations of all routes.";
 
-/// Number of steps in which a fitted curve is drawn.
+/// Number of line segments of a drawn fitted curve.
 const CURVE_STEPS: u32 = 60;
 
 /// An item with its label and its colour in a chart.
@@ -109,7 +109,7 @@ fn knee(dataset: &Labelled<'_, Curve>, y: &Scale) -> Option<Line> {
     Some(marks(&format!("{}, knee", dataset.label), dataset.color, &[knee.throughput_per_s], y))
 }
 
-/// Selects what is drawn of a cell over time: times and values.
+/// Selects a metric of a cell over time. Returns its times and values.
 type Of = fn(&Course) -> (&[f64], &[Option<f64>]);
 
 /// Draws all headroom charts of a run.
@@ -195,8 +195,8 @@ fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     })
 }
 
-/// Whole cells of the first repeat over time. There is a panel for each combination of values of the axes, and a
-/// line for each gateway.
+/// Draws CPU, throughput and p99 latency of whole cells of the first repeat over time. There is a panel for each
+/// combination of values of the axes, and a line for each gateway.
 fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut points: Vec<&Axes> = Vec::new();
     for curve in &summary.headroom.curves {
@@ -217,7 +217,7 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let all: Vec<(String, Vec<(&str, Course)>)> =
         points.iter().map(|axes| (axes_words(axes), courses_at(axes))).collect();
     let series: [(&str, &str, Unit, Of); 3] = [
-        ("cpu", "CPU, cores used by the data plane, means of 5 s", Unit::Cores, |course| {
+        ("cpu", "CPU, cores used by the data plane, averaged over 5 s", Unit::Cores, |course| {
             (&course.cpu_t_s, &course.cpu_cores)
         }),
         ("throughput", "Throughput per second", Unit::PerSecond, |course| (&course.t_s, &course.rate_per_s)),

@@ -4,14 +4,14 @@ use weir_analysis::{Heat, Timeline};
 
 use crate::model::scale::{Scale, Unit};
 
-/// Shares of responses below this one have the lightest colour.
+/// Shares of responses below this value have the lightest colour.
 pub(crate) const LEAST_SHARE: f64 = 1e-4;
 
 /// The digits of the compact form, for values from 0 to 63.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// How many decades of shares the compact form covers, downwards from 1.
+/// Number of decades of shares in the compact form, from 1 downwards.
 const DECADES: f64 = 6.0;
-/// Number of steps into which the compact form divides these decades.
+/// Number of steps into which the compact form divides [`DECADES`].
 const STEPS: f64 = 4094.0;
 
 /// The heat map of one load in one cell.
@@ -23,9 +23,9 @@ pub(crate) struct HeatMap<'a> {
 
 /// A heat map in the compact form.
 ///
-/// Each column is a text. Its first digit is the index of the first row that is not empty. The shares from this row to
-/// the last row that is not empty follow, with two digits each. These digits encode 0 for an empty field, otherwise `1
-/// + 4094 (log10(share) + 6) / 6`. This changes a share by at most 0.2 %.
+/// Each column is a text. Its first digit is the index of the first row that is not empty. Then follow the shares from
+/// this row to the last row that is not empty, with two digits each. The two digits encode an integer: 0 for an empty
+/// field, otherwise `1 + 4094 (log10(share) + 6) / 6`, rounded. Rounding changes a share by at most 0.2 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packed {
     /// Start of each column, and end of the last column, in seconds.

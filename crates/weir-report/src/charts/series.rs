@@ -298,7 +298,7 @@ fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
         section: "",
         note: "",
         id: String::new(),
-        title: "Latency of all responses of the phase".into(),
+        title: "Latency of all responses of the sustained phase".into(),
         setting: String::new(),
         x: x.within(),
         y,

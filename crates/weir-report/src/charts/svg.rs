@@ -47,7 +47,7 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// Which part of a text is at its position.
+/// Which point of a text is at the given position: its start, middle or end.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -136,8 +136,7 @@ impl Svg {
 
     /// The picture as a part of a page that contains [`page_style`].
     pub(crate) fn inline(self) -> String {
-        /// A picture is not made smaller than this share of its size. On a narrower page it can be scrolled, so
-        /// that its text stays readable.
+        /// Minimum scale of a picture. On a narrower page the picture can be scrolled, so that its text stays readable.
         const LEAST_SCALE: f64 = 0.7;
         let Self { width, height, label, body } = self;
         format!(
@@ -161,8 +160,8 @@ const RULES: [(&str, &str); 9] = [
     (".hover:hover", "fill:#80808026"),
 ];
 
-/// The style of picture files. Classes with `f-` fill, those with `s-` set the stroke, and those with `t-` are for
-/// text. The colours follow the colour scheme of the system.
+/// The style of picture files. Class prefixes: `f-` sets the fill, `s-` sets the stroke, and `t-` is for text. The
+/// colours follow the colour scheme of the system.
 pub(crate) fn style() -> String {
     let of = |color: fn(&(&str, &'static str, &'static str)) -> &'static str| {
         rules("", |entry| color(entry).to_owned())
@@ -270,7 +269,7 @@ mod tests {
                 |(_, light, dark): &(&str, &'static str, &'static str)| if is_dark { *dark } else { *light };
             let colors: Vec<&str> = PALETTE.iter().map(of).collect();
             check(&colors, all, 16.0);
-            // The fixed colours of gateways that weir knows.
+            // The first four colours belong to gateways that weir knows. They must differ for these readers, too.
             for sight in [no_red, no_green] {
                 check(&colors[..4], sight, 10.0);
             }

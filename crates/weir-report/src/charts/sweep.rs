@@ -1,5 +1,5 @@
-//! Charts of metrics by the axes of a run, which are the scenario fields that it varies. A chart draws one axis,
-//! and has a panel for each combination of values of the others.
+//! Charts of metrics by the axes of a run. A chart draws one axis, and has a panel for each combination of values of
+//! the other axes.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::charts::headroom_chart;
 use crate::model::plot::{Line, Marks, Panel, Plot, Spot, reach};
 use crate::model::scale::{Scale, Unit};
 
-/// A metric that is drawn by an axis.
+/// A metric that is drawn over the values of an axis.
 struct Metric {
     name: &'static str,
     slug: &'static str,
@@ -55,7 +55,7 @@ const CPU: Metric = Metric {
 
 /// Load points along one horizontal scale. They have the same load, or loads of different size.
 struct Sweep<'a> {
-    /// The title of the horizontal scale, and below it the title in the form for file names.
+    /// The title of the horizontal scale. `slug` names the scale in file names.
     title: String,
     slug: String,
     unit: Unit,
@@ -96,8 +96,8 @@ pub(crate) fn plots(run: &Run, summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// Makes the IDs of charts unique. The names of different loads may be equal once characters that are unsafe in
-/// file names are removed.
+/// Makes the IDs of charts unique. IDs of different loads may be equal, because characters that are unsafe in file
+/// names are removed from the load names.
 fn name_apart(plots: &mut [Plot]) {
     for place in 1..plots.len() {
         let (before, plot) = plots.split_at_mut(place);
@@ -165,7 +165,7 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     let placed =
         points.iter().filter_map(|point| Some((rest(point, |_| false, points), place(point)?, *point)));
     let panels = panels(placed);
-    // Two loads of the same size must differ in something that this scale cannot show, so there is no chart.
+    // Two loads of the same size differ in another field, which this scale cannot show, so there is no chart.
     let apart = |of: &[(f64, &Point)]| of.windows(2).all(|pair| pair[0].0 < pair[1].0);
     if loads.len() < 2 || !panels.iter().all(|(_, points)| points.len() > 1 && apart(points)) {
         return None;
@@ -189,8 +189,8 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     })
 }
 
-/// A load as the scenario defines it, without its size and its duration. Loads with equal results differ only in
-/// size.
+/// A load as the scenario defines it, without its size and its duration. If this text is equal for two loads, they
+/// differ at most in size and duration.
 fn without_size(run: &Run, load: &str) -> String {
     let mut written = run.scenario["loads"][load].clone();
     if let Some(fields) = written.as_object_mut() {
@@ -227,7 +227,7 @@ fn plot(summary: &Summary, sweep: &Sweep<'_>, metric: &Metric) -> Option<Plot> {
         lines.filter(|line| !line.spots.is_empty()).collect()
     };
     let plot = sweep.plot(metric.name, metric.slug, metric.unit, lines)?;
-    // Latencies of a closed loop without any valid value are shown only in the tables.
+    // If no latency of the closed loops is valid, only the tables show the latencies.
     let closed = sweep
         .panels
         .iter()

@@ -23,7 +23,7 @@ use crate::sections::build;
 /// A file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
-    /// `report.html`, with a page for each cell in `cells/`, and the same pictures
+    /// `report.html`, with a page for each cell in `cells/`, and the same pictures as `report.md`
     Html,
     /// `report.md`, with `comparison.svg` and the pictures in `charts/` if the run has measurements
     Markdown,

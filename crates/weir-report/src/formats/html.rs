@@ -128,7 +128,7 @@ pub(crate) fn known_colors(summary: &Summary) -> BTreeMap<&str, &str> {
     colors(summary).into_iter().map(|colored| (colored.name, colored.color)).collect()
 }
 
-/// Text as HTML, with `code` for parts in backticks.
+/// Converts text to HTML. Parts in backticks become `code` elements.
 fn prose(text: String) -> Value {
     let text = escape(&tight(&text));
     let (mut out, mut rest) = (String::with_capacity(text.len()), text.as_str());

@@ -1,6 +1,6 @@
-//! Reports the objective as JUnit tests for continuous integration: one suite per gateway, and one test per load
-//! point and bound. A missed bound is a failure. An undecided bound is a skipped test with the reason. A failed
-//! cell is an error.
+//! Reports the objective as JUnit tests for continuous integration: one suite per gateway, and one test per load point
+//! and limit of the objective. A missed limit is a failure. An undecided limit is a skipped test with the reason. A
+//! failed cell is an error.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
 use weir_analysis::{FailedCell, Met, ObjectiveResult, Summary};
@@ -8,9 +8,9 @@ use weir_results::{DIRECT, Run};
 
 use crate::sections::cells::cell_name;
 
-/// The `type` attribute of a test whose bound was missed. JUnit viewers group tests by this attribute.
+/// The `type` attribute of a test whose limit was missed. JUnit viewers group tests by this attribute.
 const MISSED: &str = "objective-missed";
-/// The `type` attribute of a test whose bound is undecided.
+/// The `type` attribute of a test whose limit is undecided.
 const UNKNOWN: &str = "objective-unknown";
 
 /// Draws the JUnit document.

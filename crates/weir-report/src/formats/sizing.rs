@@ -52,7 +52,7 @@ fn asked(sizing: &Sizing) -> String {
     asked.join(", ")
 }
 
-/// The bounds of the objective if they are the same for all instance types, otherwise `None`.
+/// The limits of the objective if they are the same for all instance types, otherwise `None`.
 fn shared_bounds(sizing: &Sizing) -> Option<&[Bound]> {
     let first = sizing.offers.first().map(|offer| offer.bounds.as_slice()).unwrap_or_default();
     sizing.offers.iter().all(|offer| offer.bounds == first).then_some(first)

@@ -150,7 +150,7 @@ pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     drawn.join("\n")
 }
 
-/// The load points to which a sentence applies, each with the metrics that it is about.
+/// The load points to which a sentence applies, each with the affected metrics.
 type Points<'a> = Vec<(&'a str, Vec<&'a str>)>;
 
 /// The sentences of a column. Each is listed once, with all load points and metrics to which it applies.

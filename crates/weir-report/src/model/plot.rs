@@ -9,7 +9,7 @@ use crate::model::scale::{Scale, Unit};
 pub(crate) struct Plot {
     /// The ID of its element in the page, and its file name in `charts/`.
     pub(crate) id: String,
-    /// The section of the report that shows the chart; empty if the axes section does.
+    /// The section of the report that shows the chart; empty for the section of the axes.
     pub(crate) section: &'static str,
     /// Explains how to read the chart. It is printed below all charts of the section.
     pub(crate) note: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Plot {
     pub(crate) x: Scale,
     pub(crate) y: Scale,
     pub(crate) marks: Marks,
-    /// If the horizontal scale is time: the end of the warm-up, up to which the background is shaded.
+    /// The end of the warm-up, if the horizontal scale is time. The background is shaded up to there.
     pub(crate) shade_to: Option<f64>,
     pub(crate) panels: Vec<Panel>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Line {
     pub(crate) color: &'static str,
     /// Whether the line is dashed: it shows the direct baseline, excluded values, an ideal or fitted line, or an event.
     pub(crate) dashed: bool,
-    /// Whether the line shows measured values, which are drawn as marks. Ideal lines and events do not.
+    /// Whether the line shows measured values, not an ideal line or an event. Measured values are drawn as marks.
     pub(crate) marked: bool,
     pub(crate) spots: Vec<Spot>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Spot {
     /// Whether a lower or an upper bound of the value is known. Lines skip values that are neither valid nor
     /// bounded.
     pub(crate) bounded: bool,
-    /// Whether the quantile falls on a request without a response, so that it is only known to be above the
+    /// Whether the quantile falls on a request without a response. Such a quantile is only known to be above the
     /// time-out.
     pub(crate) beyond_timeout: bool,
     /// The text of the tooltip.
@@ -87,8 +87,8 @@ pub(crate) struct Spot {
 impl Panel {
     /// Returns the values of all marked lines at each position, in the order of the lines.
     ///
-    /// Gateways are measured at slightly different times. So positions that are closer than half of the smallest
-    /// step are merged.
+    /// Gateways are measured at slightly different times. So positions are merged if they are closer than half of the
+    /// smallest step of a line.
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let lines: Vec<&Line> = self.marked().collect();
         let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
@@ -182,8 +182,8 @@ impl Spot {
         self.counts || self.bounded
     }
 
-    /// The values that a scale must include: the value and the ends of its confidence interval. Ends that are far
-    /// away are limited, because they would flatten everything else.
+    /// The values that a scale must include: the value and the ends of its confidence interval. Distant ends are
+    /// limited to half and twice the value, because they would flatten everything else.
     pub(crate) fn reach(&self) -> impl Iterator<Item = f64> + use<> {
         const FARTHEST: f64 = 2.0;
         let Some(mean) = self.y else { return Vec::new().into_iter() };
@@ -207,8 +207,8 @@ pub(crate) fn value_words(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-/// The values that a scale for `panels` must include: those of all valid or bounded values, or of all values if there
-/// are none.
+/// The values that a scale for `panels` must include. Only valid and bounded values are used; if there are none, all
+/// values.
 pub(crate) fn reach(panels: &[Panel]) -> Vec<f64> {
     let spots = || panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.spots);
     let counting: Vec<f64> = spots().filter(|spot| spot.is_known()).flat_map(Spot::reach).collect();

@@ -105,7 +105,7 @@ impl Unit {
         }
     }
 
-    /// The unit of a column of numbers, and by what values are divided.
+    /// The unit of a column of numbers, and the divisor for its values.
     fn column(self) -> (&'static str, f64) {
         match self {
             Self::Plain | Self::Quantile => ("", 1.0),
@@ -127,7 +127,8 @@ impl Unit {
         short(self.words(value).trim_end_matches("/s"))
     }
 
-    /// The value of which tick marks are multiples. For bytes, it is a binary unit that fits the largest value.
+    /// Returns a value of which all tick marks are multiples. For bytes, it is a binary unit that fits the largest
+    /// value.
     fn base(self, greatest: f64) -> f64 {
         match self {
             Self::Bytes => [30, 20, 10]
@@ -196,7 +197,7 @@ impl Scale {
     pub(crate) fn of_values(title: &str, unit: Unit, values: &[(f64, String)]) -> Self {
         let least = values.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
         let greatest = values.iter().map(|(at, _)| *at).fold(f64::NEG_INFINITY, f64::max);
-        // With a linear scale of cores, growth in proportion to cores is a straight line.
+        // On a linear scale of cores, growth in proportion to cores is a straight line.
         let log = unit != Unit::Cores && least > 0.0 && greatest >= least * LOG_VALUES_FROM;
         let (low, high) = if log {
             let room = (greatest / least).powf(0.08);
@@ -229,7 +230,8 @@ impl Scale {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Removes tick marks that are too close to the one before: closer than `least`, as a share of the scale.
+    /// Removes each tick mark that is too close to the previous one. `least` is the minimum distance, as a share of the
+    /// scale.
     fn thin(&mut self, least: f64) {
         let mut kept: Vec<Tick> = Vec::new();
         for tick in std::mem::take(&mut self.ticks) {
@@ -240,8 +242,8 @@ impl Scale {
     }
 }
 
-/// Returns the distance between tick marks: 1, 2 or 5 times a power of ten times `base`. It gives about [`TICKS`]
-/// tick marks up to `greatest`.
+/// Returns the distance between tick marks: `base` times a power of ten, times 1, 2 or 5. It gives about [`TICKS`] tick
+/// marks up to `greatest`.
 fn nice_step(greatest: f64, base: f64) -> f64 {
     let raw = greatest / base / TICKS;
     let power = 10_f64.powf(raw.log10().floor());

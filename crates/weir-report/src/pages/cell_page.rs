@@ -83,7 +83,7 @@ struct FilePage {
 /// The path of a cell's page, relative to the report folder. Unsafe characters in the name of the gateway are
 /// replaced.
 pub(crate) fn path(key: &CellKey) -> String {
-    // The number alone identifies the cell. The rest is for readers.
+    // The first number alone identifies the cell. The gateway and the repeat are for readers.
     let gateway = slug(&key.gateway);
     format!("{FOLDER}/{:03}-{gateway}-{}.html", u64::from(key.index) + 1, u64::from(key.repeat) + 1)
 }
@@ -271,7 +271,11 @@ fn parts(cell: &Cell, measurement: &Measurement) -> Table {
         row.extend(usage_entries(usage));
         Some(row)
     });
-    Table { caption: "Resource use of all parts in the phase".into(), columns, rows: rows.collect() }
+    Table {
+        caption: "Resource use of all parts in the sustained phase".into(),
+        columns,
+        rows: rows.collect(),
+    }
 }
 
 fn usage_entries(usage: &Usage) -> [Entry; 9] {
@@ -318,7 +322,7 @@ fn part_page(part: &Part) -> PartPage {
             Fact::new("Image ID", image.id.clone()),
             Fact::new(
                 "Digest of the image",
-                image.digest.clone().unwrap_or_else(|| "none: not from a registry".into()),
+                image.digest.clone().unwrap_or_else(|| "none: the image is not from a registry".into()),
             ),
         ]),
     }
@@ -337,8 +341,8 @@ fn file_page(file: &KeptFile) -> FilePage {
     let is_whole = file.text.len() as u64 >= file.bytes;
     let note = match file.kind {
         _ if is_whole => whole,
-        FileKind::Configuration => format!("first part of {whole}"),
-        FileKind::Log => format!("last part of {whole}"),
+        FileKind::Configuration => format!("first part of a file of {whole}"),
+        FileKind::Log => format!("last part of a file of {whole}"),
     };
     FilePage { name: file.name.clone(), note, text: file.text.clone() }
 }

@@ -59,7 +59,7 @@ pub(crate) fn report(comparison: &Comparison) -> Report {
     details.extend(comparison.not_reached.iter().map(|missed| format!("{missed}.")));
     details.extend(comparison.conclusions());
     let differences = [
-        ("Conditions that differ, but were compared (--force)", &comparison.forced),
+        ("Different conditions, compared because of --force", &comparison.forced),
         ("Gateways", &comparison.gateways),
         ("Environment", &comparison.environment),
     ];
@@ -89,7 +89,7 @@ pub(crate) fn draw_markdown(comparison: &Comparison) -> String {
 
 fn reading(comparison: &Comparison) -> Vec<Fact> {
     let how = if comparison.is_paired {
-        "The interval is a t interval over the logarithms of the ratios, one ratio per block."
+        "The interval is Student's t interval of the logarithms of the ratios, one ratio per block."
     } else {
         "The interval is Welch's t interval on logarithms, for two independent samples with different \
         variances."

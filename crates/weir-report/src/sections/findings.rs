@@ -8,7 +8,7 @@ use weir_analysis::{Sample, Summary, quantity};
 use crate::model::{Column, Entry, KEEP, Section, Table};
 use crate::sections::tables::{errors_of, figure, valid_repeats, without_interval};
 
-/// One section for each finding that has its own.
+/// One section for each finding with `has_section`.
 pub(crate) fn sections(summary: &Summary) -> impl Iterator<Item = Section> {
     summary.findings.iter().filter(|finding| finding.has_section).map(section)
 }
@@ -23,9 +23,9 @@ fn section(finding: &Finding) -> Section {
     }
 }
 
-/// Converts a table. With leading columns, consecutive rows with equal values in these columns form a group. Without
-/// leading columns, consecutive rows form a group if they have the same gateway, the same load, and equal values in the
-/// columns marked `once`. The columns that define a group are shown once per group.
+/// Converts a table. Consecutive rows form a group if they have equal values in the leading columns. Without leading
+/// columns, they form a group if they have the same gateway, the same load, and equal values in the columns marked
+/// `once`. The columns that define a group are shown once per group.
 fn table(values: &Values) -> Table {
     let order = order(values.columns);
     let heading = |at: &At| match at {

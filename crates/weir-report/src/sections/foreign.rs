@@ -24,8 +24,8 @@ pub fn escaped_but_styles(text: &str) -> Cow<'_, str> {
     escape(text, style_len)
 }
 
-/// Returns the length in bytes of the style sequence at the start of `text`; `None` if there is none that weir
-/// prints.
+/// Returns the length in bytes of the style sequence at the start of `text`; `None` if `text` does not start with a
+/// sequence that weir prints.
 fn style_len(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("\u{1b}[")?;
     let (code, _) = rest.split_once('m')?;

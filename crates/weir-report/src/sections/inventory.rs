@@ -157,7 +157,9 @@ fn part_row(part: &Part, name: String, description: String, limits: &Limits) -> 
         Entry::text(name),
         Entry::text(role_name(part.role)),
         Entry::text(match &part.image {
-            Some(image) => format!("{description}, in a container of {} by {}", image.name, image.engine),
+            Some(image) => {
+                format!("{description}, in a container of image {}, run by {}", image.name, image.engine)
+            }
             None => description,
         }),
         Entry::text(part.version.clone()),

@@ -54,7 +54,7 @@ fn causes<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
             .into();
     }
     format!(
-        "Host noise is not the only reason ({}), so more repeats alone do not help: remove these causes first",
+        "Host noise is not the only reason (also: {}), so more repeats alone do not help: remove other causes first",
         others.join(", ")
     )
 }
@@ -85,7 +85,7 @@ fn took(cells: &[Cell], more: usize) -> String {
     if repeats == 0 {
         return String::new();
     }
-    // The time between two cells does not count: a run can be resumed days later.
+    // Exclude the time between two cells, because a run can be resumed days later.
     let measured: u64 =
         cells.iter().map(|cell| cell.ended_unix_ms.saturating_sub(cell.started_unix_ms)).sum();
     let seconds = measured as f64 / 1e3 / repeats as f64 * more as f64;

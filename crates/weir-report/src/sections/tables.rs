@@ -19,8 +19,8 @@ pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     }
 }
 
-/// Whether each gateway met the objective, first by load point and then by finding. `None` if the run has no
-/// objective.
+/// The table that shows whether each gateway met the objective. Rows of load points come first, then rows of findings.
+/// `None` if the run has no objective.
 pub(crate) fn objective(summary: &Summary) -> Option<Table> {
     let of_points = summary.points.iter().flat_map(|point| {
         let of_row = move |row: &'_ Row| {
@@ -118,8 +118,8 @@ fn capacity_row(row: &Row, closed: bool) -> Vec<Entry> {
     entries
 }
 
-/// Throughput divided by that of the direct baseline. This is an upper bound if the direct baseline was limited by
-/// the rig.
+/// Throughput divided by the throughput of the direct baseline. The result is an upper bound if the rig limited the
+/// direct baseline.
 fn of_direct(row: &Row) -> Entry {
     let known = row.ratio_to_direct.as_ref().map(RatioToDirect::known);
     known.map_or_else(|| Entry::text("–"), |known| figure(&known, quantity::percent))
@@ -164,7 +164,7 @@ fn latency(point: &Point, caption: &str) -> Table {
     Table { caption: caption.into(), columns, rows }
 }
 
-/// A latency with its confidence interval. Minimum and maximum are those of all repeats and have no interval.
+/// A latency with its confidence interval. Minimum and maximum have no interval.
 pub(crate) fn latency_entry(row: &Row, name: &str) -> Entry {
     row.latency(name).map_or_else(
         || Entry::text("–"),
@@ -222,7 +222,7 @@ pub(crate) fn without_interval(mut entry: Entry) -> Entry {
     entry
 }
 
-/// The minimum or the maximum of all valid repeats.
+/// The minimum or the maximum of the valid repeats, or of all repeats if none is valid.
 fn extreme(figure: &Figure, of: fn(&Figure) -> Sample) -> Entry {
     if figure.is_bounded() {
         return Entry::text(bounds_words(&figure.bounds, quantity::time_ns));

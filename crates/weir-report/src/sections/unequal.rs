@@ -1,5 +1,5 @@
-//! Differences between gateways that weir could not remove. Gateways with the same driver are compared by the lines
-//! of their configuration files.
+//! Lists the differences between gateways: settings that weir could not make equal, and, for gateways with the same
+//! driver, the lines in which their configuration files differ.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub(crate) fn unequal(run: &Run, cells: &[Cell], summary: &Summary) -> Unequal {
     unequal
 }
 
-/// Returns each line once, with the gateways to which it applies. Lines of several gateways come first.
+/// Returns each line once, with the gateways to which it applies. Lines that apply to several gateways come first.
 fn by_gateways(of: &[(&str, &[String])]) -> Vec<Fact> {
     let mut lines: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, line) in of.iter().flat_map(|(name, lines)| lines.iter().map(move |line| (*name, line))) {
@@ -106,7 +106,7 @@ impl Unequal {
     }
 }
 
-/// Finds one cell of each of two gateways. Both cells have the same values of the axes.
+/// Finds two cells with the same axis values: one of gateway `old`, one of gateway `new`.
 fn alike<'a>(cells: &'a [Cell], old: &str, new: &str) -> Option<[&'a Cell; 2]> {
     let has_files = |cell: &&Cell| configuration(cell).next().is_some();
     cells.iter().filter(|cell| cell.key.gateway == old).filter(has_files).find_map(|one| {

@@ -6,8 +6,8 @@ use weir_results::{Cell, CellOutcome, DIRECT, DIRECT_TWIN, Reason, Run};
 
 use crate::fixture::{Scene, run};
 
-/// A run with a second direct baseline, and with another open load at twice the rate. All of it is measured with
-/// and without TLS.
+/// A run with a second direct baseline, and with another open load at twice the rate. Each cell exists once with TLS
+/// and once without.
 fn added() -> (Run, Vec<Cell>) {
     let (mut run, base) = run(Scene::Good, &[0.5]);
     let mut cells: Vec<Cell> = Vec::new();
@@ -90,7 +90,7 @@ fn an_invalid_direct_cell_is_reported_as_the_reason() {
         section(&text).lines().filter(|line| line.contains("direct: generator-limited 1×")).collect();
     assert_eq!(rows.len(), 5, "four gateways and the rig: {rows:?}");
     assert!(rows.iter().all(|row| row.ends_with("2 of 3 direct: generator-limited 1× |")), "{rows:?}");
-    let missing = "- added latency has no headline because the direct baseline is invalid (generator-limited): tail (open, ";
+    let missing = "- because the direct baseline is invalid (generator-limited), added latency has no headline at tail (open, ";
     assert!(text.contains(missing), "{text}");
     let narrow = weir_report::terminal(&run, &cells, &summarize(&run, &cells), 80, false);
     let below: Vec<&str> = narrow.lines().skip_while(|line| !line.contains("direct:")).skip(1).collect();
@@ -104,7 +104,7 @@ fn a_long_page_has_contents_and_folds_long_tables() {
     for (at, cell) in cells.iter_mut().enumerate() {
         let CellOutcome::Measured { measurements } = &mut cell.outcome else { panic!("it was measured") };
         let reason = if at % 2 == 0 { Reason::GeneratorLimited } else { Reason::HostNoise };
-        // The number of repeats differs between loads and gateways, so that no two lines are equal.
+        // The number of invalid repeats differs by load and gateway, so that no two lines of the verdict are equal.
         let of_repeats = |place: usize| (at % 6 + 2 * place + at / 18) % 4;
         for (place, measurement) in measurements.iter_mut().enumerate() {
             if (cell.key.repeat as usize) < of_repeats(place) {
@@ -126,8 +126,8 @@ fn a_long_page_has_contents_and_folds_long_tables() {
     for id in ["glance", "added-latency", "sizing", "point-0", "time", "cells", "reading"] {
         assert!(contents.contains(&format!("\"#{id}\"")), "{contents}");
     }
-    // The first table has two loads at two points, for six systems with three repeats: 72 rows. The second has
-    // every load of every cell.
+    // The first table has the 2 open loads: 2 loads × 2 TLS values × 6 gateways (with both direct baselines) × 3
+    // repeats = 72 rows. The second table has all 3 loads: 108 rows.
     for (heading, rows) in [("<h3>All repeats</h3>", 72), ("<h2>All loads of all cells</h2>", 108)] {
         let (_, below) = page.split_once(heading).unwrap();
         let fold = format!("<details class=\"fold rows\"><summary>{rows} rows</summary>");
@@ -170,7 +170,7 @@ fn files_have_the_charts_and_every_repeat() {
     let table = std::fs::read_to_string(folder.path().join("findings.csv")).unwrap();
     let is_p50 = |line: &&str| line.starts_with("added-latency,") && line.contains(",latency_p50,ns,");
     let rows: Vec<&str> = table.lines().filter(is_p50).collect();
-    // Two loads at two points, for six systems with three repeats.
+    // 2 open loads × 2 TLS values × 6 gateways (with both direct baselines) × 3 repeats.
     assert_eq!(rows.len(), 72);
     let bias = table.lines().filter(|line| line.contains("the rig (A/A)") && line.contains(",p50,ns,"));
     assert_eq!(bias.count(), 4, "{table}");

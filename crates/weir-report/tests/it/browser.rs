@@ -95,7 +95,7 @@ fn charts_are_complete_before_the_script_runs() {
     for limits in [&[0.5][..], &[0.25, 0.5]] {
         let (run, cells) = fixture::run(Scene::Good, limits);
         let (folder, written) = written(&run, &cells);
-        // The page before its script runs, and the page right after loading.
+        // Compare the page before its script runs with the page right after loading.
         let after = loaded(folder.path(), "report.html");
         let pages = [seen(&written), seen(&after)];
         for page in pages {
@@ -272,7 +272,7 @@ fn the_values_of_a_chart_are_a_csv_file() {
     assert_eq!(lines(0).len(), 2 + 12);
     assert!(lines(0)[2].starts_with("0,2"), "{:?}", lines(0));
     assert_eq!(lines(1)[1], "gateway,\"from, s\",\"to, s\",\"latency low, ns\",\"latency high, ns\",share");
-    // The shares of one step of a gateway add up to 1.
+    // For one gateway and one second, the shares of all latency ranges add up to 1.
     let step = lines(1).into_iter().filter(|line| line.starts_with("nginx,3,4,"));
     let sum: f64 = step.map(|line| line.rsplit(',').next().unwrap().parse::<f64>().unwrap()).sum();
     assert!((sum - 1.0).abs() < 0.01, "{sum}");

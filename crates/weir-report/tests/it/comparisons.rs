@@ -40,7 +40,7 @@ fn a_comparison_fits_the_terminal() {
     }
 }
 
-/// Compares datasets with two repeats that differ so much that confidence intervals are useless.
+/// Compares two datasets with two repeats each. The repeats differ so much that confidence intervals are useless.
 fn noisy() -> Comparison {
     let measures = [Measure::Throughput, Measure::CpuPerRequest, Measure::Latency("p99")];
     let side = |label: &str, values: [f64; 2]| {
@@ -83,7 +83,8 @@ fn an_interval_that_is_too_wide_is_printed_in_words() {
     }
 }
 
-/// Compares recovery times in six repeats. All repeats of A recover; the first `beyond` of B do not.
+/// Compares recovery times of A and B in six repeats. A always recovers; B does not recover in the first `beyond`
+/// repeats.
 fn recovered(beyond: u32) -> Comparison {
     let side = |label: &str, beyond: u32| {
         let repeated = |repeat: u32| Repeated {
@@ -116,7 +117,7 @@ fn repeats_beyond_the_measured_range_use_the_words_of_their_metric() {
     }
     assert!(markdown.contains("Exact tests of counts and of ranks"), "{markdown}");
     let terminal = weir_report::comparison_terminal(&recovered(2), 160, false);
-    let words = "not recovered in 2 of 6 repeats of B and 0 of 6 of A, which may be chance.";
+    let words = "not recovered in 2 of 6 repeats of B and in 0 of 6 repeats of A, which may be chance.";
     assert!(terminal.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{terminal}");
 }
 

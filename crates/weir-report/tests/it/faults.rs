@@ -1,4 +1,5 @@
-//! Faults in every format: a table of the time between faults, sentences, and charts of values per second.
+//! Faults in every format: a table of the periods between faults, sentences about them, and charts of values per
+//! second.
 
 use weir_analysis::findings::FindingObjective;
 use weir_analysis::{Met, Outcome, Summary, summarize};

@@ -1,6 +1,6 @@
 //! Reads the charts from a page for the tests.
 
-/// Returns all charts of a page, including those of other loads and repeats, which the page does not show first.
+/// Returns all charts of a page, including charts of other loads and repeats, which the page hides at first.
 pub(crate) fn figures(page: &str) -> Vec<&str> {
     page.split("<figure class=\"plot").skip(1).map(|rest| before(rest, "</figure>")).collect()
 }

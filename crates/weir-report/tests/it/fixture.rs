@@ -26,7 +26,8 @@ const DURATION_S: u64 = 10;
 const STARTED_UNIX_MS: u64 = 1_795_227_000_000;
 const TAIL_RATE_PER_S: u64 = 5_000;
 
-/// Name, rate at full load, median at the open load in nanoseconds, memory in MiB.
+/// Per gateway: name, throughput per second at full load, median latency of the open load in nanoseconds, memory in
+/// MiB.
 const GATEWAYS: [(&str, u64, u64, u64); 4] = [
     ("weir", 26_100, 148_000, 9),
     ("envoy", 8_150, 388_000, 46),
@@ -289,7 +290,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The closed load with this number of users instead of the full load.
+    /// The values of a closed load with this number of users, which replaces the full load.
     fn with_users(&self, users: u32, limit_cpus: f64) -> Self {
         let share = (f64::from(users) * 0.11).min(0.991);
         let rate_per_s = self.rate_per_s * share / 0.991 * (1.0 - f64::from(users) * 0.001);

@@ -16,8 +16,7 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without style, scripts, data, pictures, tables of values, and charts over time that it does not show
-/// first.
+/// The page without style, scripts, data, pictures, tables of values, and charts over time that are hidden at first.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;
@@ -62,7 +61,7 @@ fn noisy_headlines_are_marked_and_reported_with_their_values() {
     {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
-    // The row must contain the value in parentheses, the number of valid repeats, and the reason.
+    // Find the row with the number of valid repeats and the reason. It must contain the value in parentheses.
     let row = text
         .lines()
         .find(|line| line.contains("3 of 3 noisy"))
@@ -88,7 +87,7 @@ fn values_from_two_of_three_repeats_are_marked() {
     assert!(
         markdown.contains("all loads gives the reason. \\*: fewer than three valid repeats, so no headline.")
     );
-    // If no gateway has three repeats, only the verdict says so.
+    // If no gateway has three repeats, values have no `*`: only the verdict reports that there are too few repeats.
     assert!(!terminal(Scene::Single, 160, false).contains('*'));
     assert!(!terminal(Scene::Good, 160, false).contains("*:"));
 }

@@ -1,4 +1,4 @@
-//! The objective as JUnit tests and the number of instances, for a synthetic run.
+//! JUnit output of the objective, and tables with the number of instances, for a synthetic run.
 
 use weir_analysis::sizing::{Bound, Demand, Price, PriceOf, size};
 use weir_analysis::summarize;

@@ -79,7 +79,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         let svg = read(&folder.path().join(format!("charts/{chart}.svg")));
         assert!(svg.contains("nginx, routes change"), "{chart}");
     }
-    // The rates have no charts of their own.
+    // A single rate, such as `tail-500`, has no chart.
     assert!(!markdown.contains("over tail-500"), "{markdown}");
     let html = read(&written.html);
     for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "routes change at 4 s"] {

@@ -83,10 +83,10 @@ fn the_page_of_a_cell_is_complete() {
         "<figcaption>Latency per step</figcaption>",
         "<figcaption>CPU, cores used</figcaption>",
         "<figcaption>Memory</figcaption>",
-        "<figcaption>Latency of all responses of the phase</figcaption>",
+        "<figcaption>Latency of all responses of the sustained phase</figcaption>",
         "listen 127.0.0.1:41873",
         "nginx: &lt;ready&gt; &amp; listening",
-        "last part of 8.79 KiB",
+        "last part of a file of 8.79 KiB",
         "nginx --config nginx.conf",
         &cell.parts[0].binary_sha256,
         "../report.html#cells",
@@ -96,7 +96,7 @@ fn the_page_of_a_cell_is_complete() {
     let evidence = &measurements[1].judgement.evidence[0];
     let words = |text: &str| text.replace('\u{a0}', " ").replace("<code>", "`").replace("</code>", "`");
     assert!(words(&page).contains(evidence.as_str()), "no `{evidence}`");
-    // There is one column with a tooltip for each of 12 seconds, in four charts, for each of two loads.
+    // Two loads have four charts each. Each chart has a column with a tooltip for each of 12 seconds.
     assert_eq!(page.matches("class=\"hover\"").count(), 12 * 4 * 2);
 
     let (_, page) = at("haproxy", 2);
@@ -175,7 +175,8 @@ fn charts_over_an_axis_have_intervals_and_descriptions() {
     }
     let direct = &of("direct", full)[0];
     assert!(direct[5] == "no" && direct[6].contains("0 of 3 repeats valid: generator-limited"), "{direct:?}");
-    // In the fixture, throughput is proportional to the limit, except for the differences between repeats.
+    // In the fixture, throughput is proportional to the CPU limit, so the efficiency is 100 % except for differences
+    // between repeats.
     for row in of("nginx", "efficiency-over-limits-data-cpus-full") {
         assert!((number(row[2]) - 100.0).abs() < 5.0, "{row:?}");
     }
@@ -325,7 +326,7 @@ fn an_excluded_value_is_no_reference_for_scaling() {
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, linear scaling") && !scaling.contains(&"weir, linear scaling"));
-    // The relative throughput per core at the other limit depends on the excluded value, so it is excluded, too.
+    // The relative throughput per core at the limit 0.5 depends on the excluded value at 0.25, so it is excluded, too.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
     let invalid = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
     assert_eq!(invalid, 4, "throughput over the limit, scaling, and both efficiencies");

@@ -1,4 +1,5 @@
-//! Tables with several load points: numbers of users, limits and the share of direct throughput, with merged rows.
+//! Tables over several load points: numbers of users at each CPU limit, and throughput as share of direct. Some table
+//! cells span several rows.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, Run};
@@ -60,7 +61,7 @@ fn merged_rows_keep_every_table_cell_of_a_page() {
         let table = table.split("</table>").next().unwrap();
         let (head, body) = table.split_once("</thead>").unwrap();
         let columns = head.matches("<th ").count() + head.matches("<th>").count();
-        // For each column that a cell of an earlier row covers: the number of rows that are still covered.
+        // For each cell of an earlier row that spans several rows: the number of further rows that it covers.
         let mut below: Vec<usize> = Vec::new();
         for row in body.split("<tr>").skip(1) {
             below.retain(|rows| *rows > 0);

@@ -12,7 +12,7 @@ pub enum ArchiveError {
     Unreadable {
         /// Name of the file, as the user gave it.
         name: String,
-        /// Why it cannot be read.
+        /// Why the file cannot be read.
         source: io::Error,
     },
     /// The file is not an archive.
@@ -43,7 +43,7 @@ pub enum ArchiveError {
         /// The line in which the file ends.
         line: usize,
     },
-    /// The file decompresses to far more than an archive of its size.
+    /// The file decompresses to far more than a normal archive of the same size.
     #[error("{name}: the file decompresses to more than {} times its size", super::limits::RATIO_MAX)]
     TooLarge {
         /// Name of the file, as the user gave it.
@@ -80,7 +80,7 @@ impl ArchiveError {
         }
     }
 
-    /// Whether the caller's file is wrong, rather than the machine at fault.
+    /// Whether the file or its path is wrong. If not, the problem is on this machine.
     pub fn is_wrong_use(&self) -> bool {
         match self {
             Self::Unreadable { source, .. } => {

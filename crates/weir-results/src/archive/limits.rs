@@ -1,4 +1,4 @@
-//! Limits on the memory that a small file can make its reader allocate.
+//! Limits the memory that the reader of a small file allocates.
 //!
 //! Archives of weir decompress to about ten times their size, and need about as much memory as their decompressed text.
 //! A hostile file can decompress to a thousand times its size, and can contain JSON in which every second byte becomes
@@ -10,13 +10,13 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Maximum number of decompressed bytes per compressed byte, beyond [`FREE_BYTES`].
+/// Maximum number of decompressed bytes per compressed byte, in addition to [`FREE_BYTES`].
 pub(super) const RATIO_MAX: u64 = 32;
 /// Number of decompressed bytes that are always allowed, because a short archive can compress unusually well.
 const FREE_BYTES: u64 = 4 << 20;
 /// Maximum length of a cell's key, in bytes.
 const KEY_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of JSON values in the line with the run. A plan of 100,000 cells needs about a third of them.
+/// Maximum number of JSON values in the line with the run. A plan of 100,000 cells needs about a third of this number.
 const RUN_VALUES_MAX: usize = 2_000_000;
 
 /// Error: the file decompresses to more than [`RATIO_MAX`] allows.
@@ -81,7 +81,7 @@ struct CellKeyOnly<'a> {
 pub(super) fn check_line(line: &[u8]) -> Result<(), String> {
     if line.starts_with(br#"{"run""#) {
         return match values(line) > RUN_VALUES_MAX {
-            true => Err(format!("the run has more than {RUN_VALUES_MAX} values")),
+            true => Err(format!("the run has more than {RUN_VALUES_MAX} JSON values")),
             false => Ok(()),
         };
     }
@@ -176,7 +176,7 @@ mod tests {
             (cell(100), Ok(())),
             (cell(40_000), Err("the key of the cell has more than 65536 bytes")),
             (run(100_000), Ok(())),
-            (run(2_000_000), Err("the run has more than 2000000 values")),
+            (run(2_000_000), Err("the run has more than 2000000 JSON values")),
             (r#"{"end":{"cells":0}}"#.to_owned(), Ok(())),
             ("no JSON".to_owned(), Ok(())),
         ] {

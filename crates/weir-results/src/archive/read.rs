@@ -22,7 +22,7 @@ const ID_BYTES_MAX: usize = 100;
 /// histogram can be decoded.
 ///
 /// # Errors
-/// When the input is not an archive, is newer, truncated or damaged, or cannot be read.
+/// When the input cannot be read, is not an archive, has a newer version, or is truncated or damaged.
 pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveError> {
     let input = unpacked(name, input)?;
     let mut lines = Lines { name, line: 0, input: BufReader::new(input) };
@@ -45,14 +45,14 @@ pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveErro
             Line::End { cells: expected } => {
                 return Err(lines.damaged(format!("expected {expected} cells, found {}", cells.len())));
             }
-            _ => return Err(lines.damaged("expected a cell or the end")),
+            _ => return Err(lines.damaged("expected a cell, or the last line of the archive")),
         }
     }
     // Read to the end of the file, so that the decoder also verifies the checksums.
     if !lines.text()?.is_empty() {
-        return Err(lines.damaged("unexpected data after the end"));
+        return Err(lines.damaged("unexpected data after the last line of the archive"));
     }
-    // The store returns cells in the order of the plan, too.
+    // Sort in the order of the plan, like the store.
     cells.sort_by_key(|cell| cell.key.index);
     Ok(Archive { run: *run, cells })
 }

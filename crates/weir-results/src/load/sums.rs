@@ -1,4 +1,4 @@
-//! Exact sums of load results: of the steps of a load, or of several machines.
+//! Exact sums of load results from several steps or machines.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Merges the records of all shards of a load into one record, as if one machine had generated the load.
 //!
 //! Counts and histograms are added, quantiles and rates are computed from the sums, and nothing is averaged
-//! (`docs/method.md#many-machines`). Records that do not belong together are rejected with the name of their agent.
+//! (`docs/method.md#many-machines`). A record from another load is rejected; the error names its agent.
 
 mod belong;
 mod error;
@@ -24,7 +24,8 @@ use error::unreadable;
 use phase::Phase;
 use result::Measured;
 
-/// Digits of a rate after the first digit: enough for every rate, but few enough to hide the rounding errors of a sum.
+/// Number of digits after the first digit of a rounded rate: enough for every rate, but few enough to hide the rounding
+/// errors of a sum.
 const RATE_DIGITS: usize = 11;
 
 /// Merges the shards of one load.
@@ -43,7 +44,8 @@ pub fn merge(shards: &[ShardRecord]) -> Result<LoadRecord, MergeError> {
     let steps = steps(shards)?;
     let result = match steps.is_empty() {
         true => result::merged(&measured, phase.duration_s)?,
-        // There are pauses between the phases of steps, and only responses within these phases count.
+        // The duration is the sum of the phases of all steps, because responses in the pauses between steps are
+        // excluded.
         false => result::merged(&measured, steps.iter().map(|step| step.result.duration_s).sum())?,
     };
     Ok(LoadRecord {
@@ -100,7 +102,7 @@ fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
         result: result::merged(&measured, phase.duration_s)?,
         latency: histogram(
             steps().map(|(agent, step)| (agent, &step.latency)),
-            "a latency histogram (one is recorded per step)",
+            "the latency histogram of a step",
         )?,
         phase_start_mono_ns: phase.start_ns,
         phase_end_mono_ns: phase.end_ns,
@@ -108,8 +110,8 @@ fn step(shards: &[ShardRecord], nth: usize) -> Result<StepRecord, MergeError> {
     })
 }
 
-/// The offered rate of all shards, computed from the sum of their shares and rounded, because three thirds of 0.1 do
-/// not add up to 0.1 in binary.
+/// The offered rate of all shards: the sum of their rates. It is rounded, because binary sums are inexact: three rates
+/// of 0.1 / 3 do not add up to exactly 0.1.
 fn whole_rate_per_s(sum_per_s: f64) -> f64 {
     format!("{sum_per_s:.RATE_DIGITS$e}").parse().unwrap_or(sum_per_s)
 }
@@ -117,9 +119,8 @@ fn whole_rate_per_s(sum_per_s: f64) -> f64 {
 fn routes(shards: &[ShardRecord]) -> Result<Vec<RouteResult>, MergeError> {
     let mut sum = Vec::new();
     for shard in shards {
-        add_routes(&mut sum, &shard.record.routes).map_err(|source| {
-            unreadable(&shard.agent, "a latency histogram (one is recorded per route)", source)
-        })?;
+        add_routes(&mut sum, &shard.record.routes)
+            .map_err(|source| unreadable(&shard.agent, "the latency histogram of a route", source))?;
     }
     Ok(sum)
 }
@@ -130,7 +131,7 @@ fn requests<'a>(books: impl Iterator<Item = &'a Requests>) -> Requests {
     sum
 }
 
-/// Adds histograms, one per shard. `parts` contains each with the name of its agent.
+/// Adds the histograms in `parts`, one per shard, each with the name of its agent.
 fn histogram<'a>(
     parts: impl Iterator<Item = (&'a str, &'a Histogram)>,
     name: &'static str,

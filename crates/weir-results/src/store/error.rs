@@ -13,7 +13,7 @@ pub enum StoreError {
     Folder {
         /// Path of the folder.
         path: PathBuf,
-        /// Why it could not be created.
+        /// Why the folder could not be created.
         source: std::io::Error,
     },
     /// The database does not exist.
@@ -66,7 +66,7 @@ pub enum StoreError {
         /// Path of the database.
         path: PathBuf,
     },
-    /// The cell is already in the store: another weir process runs the same run.
+    /// The cell is already in the store, because another weir process executes the same run.
     #[error("{}: cell {index} of run {run} is already in the database", path.display())]
     CellExists {
         /// Path of the database.
@@ -99,7 +99,7 @@ pub enum StoreError {
     Unstorable {
         /// Path of the database.
         path: PathBuf,
-        /// The value, and why it does not fit.
+        /// The value, and why it does not fit its column.
         detail: String,
     },
     /// No run has this name.
@@ -170,7 +170,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the caller's request is wrong, rather than the machine at fault.
+    /// Whether the caller's request is wrong. If false, the problem is in the environment.
     pub fn is_wrong_use(&self) -> bool {
         matches!(
             self,
@@ -201,7 +201,8 @@ impl StoreError {
             None if matches!(error, rusqlite::Error::ToSqlConversionFailure(_)) => {
                 Self::Unstorable { path, detail }
             }
-            // Otherwise a stored value cannot be converted: the content contradicts the schema version of the file.
+            // All other errors mean that a stored value cannot be converted: the content contradicts the schema version
+            // of the file.
             None => Self::Damaged { path, detail },
         }
     }

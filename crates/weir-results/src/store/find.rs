@@ -1,4 +1,4 @@
-//! Lists runs, and finds one by id, by the unique prefix of an id, or as `last`.
+//! Lists runs. Finds a run by its id, by a unique prefix of its id, or by the name `last`.
 
 use rusqlite::Row;
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,8 @@ impl Store {
         rows.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// Finds the id of the run with this name: an id, the unique prefix of an id, or `last` for the newest run.
+    /// Returns the id of the run that `name` selects. `name` is an id, a unique prefix of an id, or `last` for the
+    /// newest run.
     ///
     /// # Errors
     /// When no run or several runs match, or the database cannot be read.

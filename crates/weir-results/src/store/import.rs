@@ -52,7 +52,7 @@ impl Store {
             return Ok(Some(format!("{kept} finished cells in the database, {cells} in the file")));
         }
         if self.run(&run.id)? != *run {
-            return Ok(Some("plan, scenario or manifest".into()));
+            return Ok(Some("the plan, the scenario or the manifest differs".into()));
         }
         let same = |cell: &&Cell| kept.iter().any(|kept| kept == *cell);
         let other = cells.iter().find(|cell| !same(cell));

@@ -184,7 +184,8 @@ const VERSION_9: &str = "
 ALTER TABLE measurements ADD COLUMN slow TEXT NOT NULL DEFAULT 'null';
 ";
 
-/// Adds events under load. Moves all columns that no query uses into documents; their JSON is copied byte for byte.
+/// Adds events under load. Moves all columns that no query uses into documents, and copies the JSON in these columns
+/// byte for byte.
 const VERSION_10: &str = r#"
 ALTER TABLE cells ADD COLUMN document TEXT NOT NULL DEFAULT '{}';
 UPDATE cells SET document = '{"version":1'
@@ -286,8 +287,8 @@ pub(super) fn check_whole(path: &Path, connection: &Connection) -> Result<(), St
 pub(super) fn migrate(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     loop {
-        // The transaction locks the database at once, so that two programs that open a new file do not both create its
-        // tables.
+        // Lock the database before reading its version. Otherwise two programs that open a new file could both create
+        // the tables.
         let step = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate);
         let step = step.map_err(failed)?;
         let version: i64 = step.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;

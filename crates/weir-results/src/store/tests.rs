@@ -293,7 +293,8 @@ fn a_crash_in_a_transaction_loses_only_the_running_cell() {
     let mut store = Store::open(&folder.db()).unwrap();
     store.begin_run(&run).unwrap();
     store.add_cell(&run.id, &cell(&run, 0)).unwrap();
-    // A process that dies within a transaction leaves it uncommitted, on disk and in memory.
+    // Leave a transaction open. The copy below is then in the state that remains if a process dies within a
+    // transaction.
     store.connection.execute_batch("BEGIN IMMEDIATE").unwrap();
     let insert = "INSERT INTO cells SELECT run_id, 1, 0, 0, outcome, cause, document FROM cells";
     assert_eq!(store.connection.execute(insert, []).unwrap(), 1);

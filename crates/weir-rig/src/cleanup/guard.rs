@@ -1,8 +1,8 @@
-//! The guard: a process that outlives the lab and cleans up after it.
+//! The guard: a process that outlives the lab (the weir process of the run) and cleans up after it.
 //!
-//! The lab holds the other end of the guard's standard input and never writes to it. When the lab exits, even by
-//! SIGKILL, the kernel closes that end. Then the guard kills every process in the run's ledger, and removes the cgroups
-//! and the work folder of the run. A lab that exits normally has already removed the ledger.
+//! The guard's standard input is a pipe from the lab, which never writes to it. When the lab exits, even by SIGKILL,
+//! the kernel closes the lab's end of the pipe. Then the guard kills every process in the run's ledger, and removes the
+//! cgroups and the work folder of the run. A lab that exits normally has already removed the ledger.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::ledger;
 
-/// How long a container engine may take to create a container that the lab requested just before it died.
+/// How long the guard waits for a container that the lab requested just before its death. A container engine may create
+/// it in this time.
 const LATE_CONTAINER: Duration = Duration::from_secs(2);
 
 /// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.
@@ -29,7 +30,7 @@ pub fn run_guard(path: &Path) {
     }
     let entries = ledger::read(path);
     ledger::clean(path);
-    // A container engine may still create a container that the lab requested just before it died.
+    // A container engine may still create a container that the lab requested just before its death.
     for (engine, run) in ledger::containers(&entries) {
         thread::sleep(LATE_CONTAINER);
         engine.remove_containers(run);

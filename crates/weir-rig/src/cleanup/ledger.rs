@@ -1,5 +1,5 @@
-//! The ledger of a run lists everything that the run starts and creates. Entries are written before or during an
-//! operation, so that a cleanup after a killed run finds exactly its processes and files.
+//! The ledger of a run lists everything that the run starts and creates. weir writes an entry before or while it starts
+//! or creates something. So if the run is killed, the cleanup finds exactly the processes and files of this run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::namespace::is_interface_prefix;
 /// The environment variable that sets the folder for ledgers and the host lock.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
 
-/// An empty ledger that is younger than this is not a leftover: its process is about to write the first entry.
+/// Maximum age of an empty ledger that is not a leftover: its process is about to write the first entry.
 const NEW: Duration = Duration::from_secs(10);
 
 /// One line of a ledger.
@@ -34,7 +34,7 @@ pub(crate) enum Entry {
     Process(ProcessId),
     /// The folders of a cgroup, which may not exist yet.
     Groups(Vec<PathBuf>),
-    /// The containers of this engine whose label names the run `run`.
+    /// All containers of this engine with the label of the run `run`.
     Containers { engine: Daemon, run: String },
     /// The work folder.
     WorkDir(PathBuf),
@@ -66,7 +66,7 @@ impl Ledger {
     }
 }
 
-/// The entries of the ledger at `path`. A last line that a crash cut off is skipped.
+/// The entries of the ledger at `path`. Skips the last line if a crash truncated it.
 pub(crate) fn read(path: &Path) -> Vec<Entry> {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -79,7 +79,7 @@ pub(crate) fn kill_sessions(leaders: &[ProcessId]) -> bool {
     kill_until_none(|| members_of(leaders))
 }
 
-/// Kills every process with `mark` or a mark below it; returns whether no process is left.
+/// Kills every process whose mark is `mark` or starts with `mark/`; returns whether no process is left.
 pub(crate) fn kill_marked(mark: &str) -> bool {
     kill_until_none(|| match marked(mark) {
         // A process has no environment for a moment during exec, so search twice.
@@ -91,7 +91,7 @@ pub(crate) fn kill_marked(mark: &str) -> bool {
     })
 }
 
-/// The running processes with `mark` or a mark below it (`mark/..`). Without cgroups, only the mark identifies a
+/// The running processes whose mark is `mark` or starts with `mark/`. Without cgroups, only the mark identifies a
 /// process that forked into its own session.
 pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let name = format!("{MARK_VARIABLE}=");
@@ -112,7 +112,7 @@ pub(crate) fn marked(mark: &str) -> Vec<i32> {
 
 /// The running processes in the cgroup with these folders (one per hierarchy), and in the cgroups below it.
 pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
-    // A cgroup also lists zombies. Skip them: only their parent can remove them, not a signal.
+    // A cgroup also lists zombies. Skip them, because signals do not remove them; only their parent can.
     let living = |pid: &i32| ProcessId::of(*pid).is_some_and(|process| process.is_alive());
     let mut pids: Vec<i32> =
         directories.iter().flat_map(|directory| pids_below(directory)).filter(living).collect();
@@ -145,7 +145,8 @@ fn processes_in_namespaces(prefix: &str) -> Vec<i32> {
         Some(text.lines().any(|line| line.trim_start().starts_with(prefix)))
     };
     let Ok(processes) = all_processes() else { return Vec::new() };
-    // This process is in the namespace of the host or of a container, never in one of a run: skip that namespace.
+    // This process is in the namespace of the host or of a container, never in a namespace of a run. So skip its
+    // namespace.
     let mut known: BTreeMap<PathBuf, bool> = network(&"self").into_iter().map(|own| (own, false)).collect();
     let mut found = Vec::new();
     for pid in processes.flatten().map(|process| process.pid()) {
@@ -186,8 +187,8 @@ pub(crate) fn remove_groups(directories: &[PathBuf]) -> bool {
     wait_until(|| directories.iter().filter(|directory| !remove_group(directory)).count() == 0)
 }
 
-/// Removes the cgroup `directory`, after all cgroups below it. Container engines leave cgroups of their own below those
-/// of a run.
+/// Removes the cgroup `directory`, after all cgroups below it. Container engines leave their own cgroups below the
+/// cgroups of a run.
 fn remove_group(directory: &Path) -> bool {
     let children = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     children.filter(|path| path.is_dir()).for_each(|child| {
@@ -204,8 +205,8 @@ pub(crate) fn remove_folder(directory: &Path) -> bool {
     })
 }
 
-/// Kills the processes that `living` finds, repeatedly, because a process can fork meanwhile. Returns whether no
-/// process is left before [`VANISH_TIMEOUT`].
+/// Kills the processes that `living` finds, again and again, because a process can fork meanwhile. Stops when none is
+/// left, or after [`VANISH_TIMEOUT`]; returns whether none is left.
 fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     wait_until(|| {
         let found = living();
@@ -216,7 +217,7 @@ fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     })
 }
 
-/// Polls `done` until it returns true, or until [`VANISH_TIMEOUT`].
+/// Polls `done` until it returns true, or until [`VANISH_TIMEOUT`] has passed.
 pub(crate) fn wait_until(mut done: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + VANISH_TIMEOUT;
     loop {
@@ -261,7 +262,8 @@ mod tests {
         // Forks twice into its own session, so that neither parent nor session identifies it.
         let away = "setsid sh -c 'sleep 60 & exit' & exit";
         start(format!("{run}/1"), &["sh", "-c", away]).wait().unwrap();
-        // Only the last process stays: until the shells exit, different processes can be found.
+        // Wait until the shells have exited and only `sleep` is left. Before that, each search can find different
+        // processes.
         let settled = |pids: &[i32]| matches!(pids, [one] if fs::read_to_string(format!("/proc/{one}/comm")).is_ok_and(|name| name == "sleep\n"));
         assert!(wait_until(|| settled(&marked(&run))));
         assert_eq!(marked(&format!("{run}/1")), marked(&run));

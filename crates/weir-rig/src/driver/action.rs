@@ -26,7 +26,7 @@ const SEND_AGAIN: Duration = Duration::from_millis(20);
 /// Maximum number of characters that an error quotes from an unexpected response.
 const BODY_SHOWN: usize = 300;
 
-/// A step that the rig's caller executes, and when.
+/// A step that the caller of the rig executes, and when to execute it.
 #[derive(Clone, Debug)]
 pub struct Action {
     /// The number of processes that must be launched before this action.
@@ -99,11 +99,11 @@ pub struct AwaitedObject {
     pub name: String,
     /// The condition that must be `True`; `None` if the object only has to exist.
     pub condition: Option<String>,
-    /// How long to wait.
+    /// How long the step waits for the object.
     pub patience: Duration,
 }
 
-/// The values with which steps become actions.
+/// The values that are needed to convert steps to [`Action`]s.
 pub(super) struct ActionContext<'a> {
     /// The path of the `driver.yaml` or `service.yaml` with the steps, for errors.
     pub(super) place: &'a str,
@@ -117,7 +117,7 @@ pub(super) struct ActionContext<'a> {
 
 impl StepRequest {
     /// Sends the request from `namespace`, or from the host's network. Repeats it until the response has the expected
-    /// status, as long as the step's `patience` allows.
+    /// status, or the step's `patience` is over.
     ///
     /// # Errors
     /// [`RigError::Launch`] if the last response has another status, or the last request fails.
@@ -253,7 +253,7 @@ fn place_of(
     address: &dyn Fn(&str) -> Option<SocketAddr>,
 ) -> Result<SocketAddr, RigError> {
     address(&on.0).ok_or_else(|| {
-        let message = format!("`{step}`: `on: {}` names no address", on.0);
+        let message = format!("`{step}`: unknown address in `on: {}`", on.0);
         wrong(place, &message, "use `listen`, `admin` or a name in `addresses`")
     })
 }
@@ -263,7 +263,7 @@ pub(super) fn credentials(certificates: Option<&Certificates>, tls: bool) -> Cre
     Credentials { certificates: certificates.filter(|_| tls).cloned(), shows_certificate: tls, token: None }
 }
 
-/// Parses the manifests in `text`, the rendered template `template`.
+/// Parses the manifests in `text`, the result of rendering the template `template`.
 pub(super) fn manifests(template: &str, text: &str) -> Result<Vec<Value>, RigError> {
     let read = |part: &weir_document::StreamPart<'_>| Ok(weir_document::read(template, part.text)?);
     weir_document::documents(text).iter().map(read).collect()

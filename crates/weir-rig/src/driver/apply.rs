@@ -45,11 +45,12 @@ pub struct Manifests {
 /// How changes reach a gateway that does not read them from files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeChannel {
-    /// By messages to the service with this name, which is a NATS server.
+    /// weir publishes messages to the service with this name, which is a NATS server.
     Nats(String),
-    /// By changed manifests, applied to a Kubernetes API.
+    /// weir applies and deletes manifests in a Kubernetes API.
     Kubernetes(KubeAccess),
-    /// By all objects that define its routes, applied to the cluster in which the gateway already runs.
+    /// The gateway already runs in a cluster. For each change, weir applies all objects that define its routes to this
+    /// cluster.
     Cluster,
 }
 
@@ -64,7 +65,7 @@ enum Applied<'a> {
     Kubernetes {
         template: &'a str,
     },
-    /// The objects of a gateway that already runs in a cluster.
+    /// The driver has no `apply`: the gateway already runs in a cluster, and weir applies its objects there.
     Cluster,
 }
 
@@ -121,9 +122,9 @@ impl Driver {
         })
     }
 
-    /// Prepares the change from the topology `before` to `binding`. Files are rendered next to their targets in `dir`,
-    /// with the suffix `name`, which must be unique among the changes; [`Change::apply`] puts them in place. Messages
-    /// and manifests contain only the differences. For a gateway that already runs in a cluster, manifests contain all
+    /// Prepares the change from the topology `before` to `binding`. Renders files next to their targets in `dir`, with
+    /// the suffix `name`; [`Change::apply`] puts them in place. Each change needs a different `name`. Messages and
+    /// manifests contain only the differences. For a gateway that already runs in a cluster, manifests contain all
     /// objects instead. `credentials` contains the certificates. `running` contains the process that gets the signal.
     ///
     /// # Errors
@@ -229,7 +230,7 @@ impl Driver {
         Ok(Applied::Files(AppliedFiles { templates, signal: signal.transpose()?, again_after }))
     }
 
-    /// Validates the `apply` section if weir supports its kind. Does nothing without such a section.
+    /// Validates the `apply` section if the driver has one and weir supports its kind.
     pub(super) fn check_applied(&self) -> Result<(), RigError> {
         match &self.file.apply {
             Some(Apply::Files { .. } | Apply::Nats { .. } | Apply::Kubernetes { .. }) => self.check_apply(),
@@ -297,8 +298,8 @@ impl Change {
         &self.manifests
     }
 
-    /// After which time to repeat the signal if the change has not taken effect; `None` if the gateway never loses a
-    /// signal.
+    /// How long to wait for the change to take effect before the signal is repeated; `None` if the gateway never loses
+    /// a signal.
     pub fn again_after(&self) -> Option<Duration> {
         self.again_after
     }

@@ -1,4 +1,5 @@
-//! Bindings: the values for which a driver renders a gateway or an upstream, such as addresses, topology and limits.
+//! Bindings: the values with which a driver renders its templates for a gateway or an upstream, such as addresses,
+//! topology and limits.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use super::kubernetes::PodBinding;
 use super::locate::Binary;
 use crate::{CertificateFiles, Certificates, Limits};
 
-/// The values for which a driver renders a gateway.
+/// The values with which a driver renders its templates for a gateway.
 #[derive(Clone, Debug)]
 pub struct Binding {
     /// The address to which the load generator sends requests.
@@ -54,7 +55,7 @@ pub struct Binding {
     pub services: BTreeMap<String, BTreeMap<String, String>>,
     /// How to reach an upstream that uses TLS and authenticates clients.
     pub secure_origin: Option<SecureOrigin>,
-    /// Names in the cluster where the gateway runs; `None` outside a cluster.
+    /// Values about the cluster in which the gateway runs; `None` outside a cluster.
     pub pods: Option<PodBinding>,
 }
 
@@ -76,7 +77,7 @@ pub struct TlsBinding {
     pub certificate_each: bool,
 }
 
-/// The values for which a driver renders an upstream.
+/// The values with which a driver renders its templates for an upstream.
 #[derive(Clone, Debug)]
 pub struct OriginBinding {
     /// The name of the upstream and its process, unique in the cell.

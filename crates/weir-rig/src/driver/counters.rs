@@ -35,16 +35,16 @@ struct Source {
     credentials: Credentials,
     /// The Host header, and the TLS server name.
     host: String,
-    /// The kinds of requests that are also counted separately.
+    /// The kinds of requests whose counts weir also reads separately.
     by: Option<KindsFile>,
 }
 
 /// The counters of a part since its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The requests that the part received, without those by which weir reads the counters.
+    /// The requests that the part received, without the requests that weir sent to read the counters.
     pub requests: u64,
-    /// The number of requests per kind, which is the value of a label; empty if the driver configures no kinds.
+    /// Requests per kind, that is per value of the label that the driver configures; empty without such a label.
     pub by: BTreeMap<String, u64>,
 }
 
@@ -55,7 +55,7 @@ impl CounterSource {
     }
 
     /// The source for a part that returns JSON at `path`, with its number of requests at `pointer` (RFC 6901). The part
-    /// must not count the requests by which weir reads this JSON.
+    /// must not count the requests that weir sends to read this JSON.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
         let parser = Parser::Json { pointer: pointer.into() };
         Self { source: Some(Source::new(address, path.into(), parser, None)) }
@@ -106,8 +106,8 @@ impl CounterSource {
         self
     }
 
-    /// Reads how many requests the gateway has received since its start, without the reads of its counters. `None` if
-    /// the gateway has no counters.
+    /// Reads how many requests the gateway has received since its start, without the requests that weir sent to read
+    /// the counters. `None` if the gateway has no counters.
     ///
     /// # Errors
     /// [`RigError::Counters`] if the counters cannot be read or are missing.
@@ -146,7 +146,7 @@ impl Source {
 }
 
 impl Parser {
-    /// Adds up the series of the metric per kind of request; empty for parsers without labels.
+    /// The number of requests per kind, summed over all series of the metric; empty for parsers without labels.
     fn read_by(&self, text: &str, kinds: &KindsFile) -> BTreeMap<String, u64> {
         let Self::Prometheus { metric, .. } = self else { return BTreeMap::new() };
         let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -202,7 +202,8 @@ pub(crate) struct MetricLine<'t> {
 }
 
 impl<'t> MetricLine<'t> {
-    /// Parses `line`; `None` if it has no value. A comment becomes a metric with the name `#`, which matches nothing.
+    /// Parses `line`; `None` if it has no value. A comment becomes a metric with the name `#`, which is never the name
+    /// of a real metric.
     pub(crate) fn of(line: &'t str) -> Option<Self> {
         let (metric, rest) = line.split_at(line.find(['{', ' '])?);
         let (labels, rest) = match rest.strip_prefix('{') {

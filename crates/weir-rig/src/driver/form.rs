@@ -44,27 +44,30 @@ pub struct DriverFile {
     /// Where weir reads how many requests the gateway has received. Without `counters`, weir only compares the counts
     /// of load generator and upstream.
     pub counters: Option<CountersFile>,
-    /// The template that the file in `config` of a scenario replaces. Required if the steps render several templates.
+    /// The template that the user's own file replaces (`config` in a scenario). Required if the steps render several
+    /// templates.
     #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// Settings to which all drivers give the same value, each with its configuration text. If `config` of a scenario
-    /// replaces the configuration, weir searches the new file for these texts. The report lists the missing ones.
+    /// Settings with the same value in all drivers, each with its configuration text. If a scenario replaces the
+    /// configuration (`config`), weir searches the new file for these texts. The report lists settings whose text is
+    /// missing.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
     /// Differences from other gateways that the driver cannot remove, as sentences for every report. Each is a
     /// template. weir omits a sentence that renders empty.
     #[serde(default)]
     pub unequal: Vec<String>,
-    /// How the program serves as upstream, if it can (`origin: { driver: NAME }` in a scenario).
+    /// How the program serves as upstream, for scenarios with `origin: { driver: NAME }`. Omit it if the program cannot
+    /// be an upstream.
     pub origin: Option<OriginFile>,
     /// How weir measures a gateway that already runs in a cluster. Such a driver has no binary and no processes.
     pub kubernetes: Option<KubernetesFile>,
 }
 
 /// A gateway that already runs in a cluster. weir adds routes and limits, restarts the gateway's pods, and restores
-/// everything at the end. Templates can use `pods.run` and `pods.namespace` (name and namespace of the run), and
-/// `pods.service` and `pods.port` (of the upstream). If the gateway's control plane sets the limits of the data plane,
-/// templates get these limits from `pods.resources`.
+/// everything at the end. Templates can use `pods.run` (name of the run), `pods.namespace` (namespace of the run),
+/// `pods.service` (Service of the upstream) and `pods.port` (port of the upstream). If the gateway's control plane sets
+/// the limits of the data plane, templates get these limits from `pods.resources`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubernetesFile {
@@ -76,14 +79,14 @@ pub struct KubernetesFile {
     pub data: WorkloadFile,
     /// The workload that configures the data plane.
     pub control: Option<WorkloadFile>,
-    /// Port of the data plane's pods to which load is sent.
+    /// Port of the data plane's pods that receives the load.
     pub port: u16,
-    /// Port of the data plane's pods to which load over TLS is sent.
+    /// Port of the data plane's pods that receives load over TLS.
     pub tls_port: Option<u16>,
     /// Admin port of the data plane's pods. Other fields refer to it as `admin`.
     pub admin_port: Option<u16>,
-    /// The Service of the data plane, in its namespace. If the scenario has faults of the gateway, load goes to this
-    /// Service, because faults change the addresses of pods.
+    /// The Service of the data plane, in the data plane's namespace. If the scenario has faults of the gateway, load
+    /// goes to this Service, because faults change the addresses of pods.
     pub service: Option<DataServiceFile>,
     /// Kinds of the objects in `routes`. weir needs RBAC permissions for them.
     pub rights: Vec<RightFile>,
@@ -157,11 +160,11 @@ pub enum Serves {
     Tls,
     /// `topology.client_certificate`.
     ClientCertificate,
-    /// `topology.certificates: each`: one certificate per host.
+    /// `topology.certificates: each` (one certificate per host).
     Certificates,
     /// `topology.bearer`.
     Bearer,
-    /// `origin.service`: an upstream that uses TLS and authenticates clients.
+    /// `origin.service` (an upstream that uses TLS and authenticates clients).
     SecureOrigin,
 }
 
@@ -189,12 +192,12 @@ pub struct VersionFile {
     pub args: Vec<String>,
     /// The version is the word after this text in the first line of the output.
     pub after: String,
-    /// Number of the part to use if the word contains slashes, counted from 0.
+    /// Which part of the word to use if it contains slashes, counted from 0.
     #[schemars(extend("x-default" = "the whole word"))]
     pub piece: Option<usize>,
 }
 
-/// A setting to which all drivers give the same value.
+/// A setting with the same value in all drivers.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EqualFile {
@@ -217,8 +220,8 @@ pub struct OriginFile {
     pub counters: Option<CountersFile>,
 }
 
-/// A process. It must stay in the foreground: weir limits, samples and ends the process that it starts, and its
-/// descendants. weir ends it with SIGTERM, and 2 s later with SIGKILL. weir keeps the last MiB of the output as log.
+/// A process. It must stay in the foreground: weir limits, samples and ends this process and the descendants of this
+/// process. weir ends it with SIGTERM, and 2 s later with SIGKILL. weir keeps the last MiB of the output as log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessFile {
@@ -247,8 +250,8 @@ pub struct ProcessFile {
     pub ready_timeout: Option<Time>,
 }
 
-/// The name of an address. A gateway has `listen` (for load), `admin` (for administration), and those of `addresses`; a
-/// service has those of its `addresses`.
+/// The name of an address. A gateway has `listen` (for load), `admin` (for administration), and the names in its
+/// `addresses`. A service has only the names in its `addresses`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Place(pub String);
@@ -288,7 +291,7 @@ pub enum Step {
     Render {
         /// Template, a file in the folder of the driver or service.
         template: String,
-        /// File name in the folder of the gateway or service (`dir`).
+        /// File name in the folder of the gateway or service (`dir` in templates).
         to: String,
     },
     /// Start the process of this name.
@@ -296,7 +299,7 @@ pub enum Step {
     /// Wait until the process of this name is ready.
     Wait(String),
     /// Create a CA, a server certificate for all hosts, and a client certificate. In a driver, this step runs only if
-    /// the topology has TLS; in a service, always. Templates get the paths of the files from `tls`.
+    /// the topology has TLS; in a service, always. In templates, the paths of the files are in `tls`.
     Certificate {
         /// Folder for the files, in the folder of the gateway or service.
         to: String,
@@ -334,16 +337,16 @@ pub enum Step {
         #[serde(default)]
         tls: bool,
     },
-    /// Apply manifests to a Kubernetes API, server-side, and take over fields of other field managers. Needs a weir
-    /// with the feature `kubernetes`.
+    /// Apply manifests server-side to a Kubernetes API, and take over fields from other field managers. Needs a build
+    /// of weir with the feature `kubernetes`.
     KubeApply {
         /// Kubernetes API to which the manifests are applied.
         api: KubeApi,
         /// Template of the manifests. If it renders empty, nothing is applied.
         template: String,
     },
-    /// Wait until an object of a Kubernetes API exists and its condition is `True`. Texts are templates. Needs a weir
-    /// with the feature `kubernetes`.
+    /// Wait until an object of a Kubernetes API exists and its condition is `True`. Texts are templates. Needs a build
+    /// of weir with the feature `kubernetes`.
     KubeWait {
         /// Kubernetes API that has the object.
         api: KubeApi,
@@ -364,10 +367,10 @@ pub enum Step {
         #[schemars(extend("x-default" = "`30s`"))]
         patience: Option<Time>,
     },
-    /// Publish a message to NATS for each route: each path of each host at each upstream address. Needs a weir with
-    /// the feature `nats`.
+    /// Publish a message to NATS for each route, that is for each combination of host, path and upstream address. Needs
+    /// a build of weir with the feature `nats`.
     NatsPublish {
-        /// Service that is the NATS server, one of `needs`. weir connects to its output `address`.
+        /// Name of the service in `needs` that runs the NATS server. weir connects to its output `address`.
         service: String,
         /// Subject to which the messages are published.
         subject: String,
@@ -387,7 +390,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// Common name. For Kubernetes, it is the user.
+    /// Common name. Kubernetes uses it as the user name.
     pub name: String,
     /// Organization. For Kubernetes, it is the user's group.
     pub organization: Option<String>,
@@ -403,8 +406,8 @@ pub enum KubeApi {
     Own(OwnKubeApi),
 }
 
-/// The Kubernetes API of a service, which must be one of `needs`. weir uses the outputs `address`, `ca`, `certificate`
-/// and `key` of the service.
+/// The Kubernetes API of a service. The service must be one of `needs`. weir uses the outputs `address`, `ca`,
+/// `certificate` and `key` of the service.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KubeService {
@@ -494,15 +497,15 @@ impl Step {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Apply {
-    /// Render files again, replace each file with a rename, and send a signal to the first process.
+    /// Render files again, replace each file with a rename, and send a signal to the first process in `processes`.
     Files {
         /// Templates with routes, endpoints and certificates.
         templates: Vec<String>,
         /// Signal to send: `HUP`, `USR1` or `USR2`. Omit it for gateways that watch their files.
         #[schemars(extend("x-default" = "none"))]
         signal: Option<String>,
-        /// Time after which weir sends the signal again if the change has not taken effect, for gateways that can lose
-        /// a signal.
+        /// For gateways that can lose a signal: weir sends the signal again if the change has not taken effect after
+        /// this time.
         #[schemars(with = "Option<String>")]
         again_after: Option<Time>,
     },
@@ -515,7 +518,7 @@ pub enum Apply {
     },
     /// Publish a message to NATS for each route that is added or removed.
     Nats {
-        /// Service that is the NATS server, one of `needs`.
+        /// Name of the service in `needs` that runs the NATS server.
         service: String,
         /// Template of a message, as in the step `nats_publish`.
         template: String,
@@ -560,18 +563,19 @@ pub struct CountersFile {
     /// Use TLS, with the client certificate of the step `certificate`.
     #[serde(default)]
     pub tls: bool,
-    /// Only with the parser `prometheus`: counts requests per value of a label. From these counts, weir computes the
-    /// amplification: requests to the upstream per client request.
+    /// Only with the parser `prometheus`: weir counts requests per value of a label. From these counts, weir computes
+    /// the amplification: requests to the upstream per client request.
     pub by: Option<KindsFile>,
 }
 
-/// The kinds of requests that weir counts separately: values of a label.
+/// A label of the counter, and the values of it that weir counts separately.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KindsFile {
     /// Name of the label.
     pub label: String,
-    /// Values to count: those of requests from clients and gateways. weir ignores series with other values.
+    /// Label values to count: list the values that stand for requests from clients and gateways. weir ignores series
+    /// with other values.
     pub values: Vec<String>,
 }
 
@@ -579,7 +583,7 @@ pub struct KindsFile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Parser {
-    /// Prometheus text format: the sum of the series of `metric` with these labels.
+    /// Prometheus text format: the sum of all series of `metric` that have the labels in `labels`.
     Prometheus {
         /// Name of the metric.
         metric: String,
@@ -599,7 +603,7 @@ pub enum Parser {
         /// Column, like `req_tot`.
         field: String,
     },
-    /// JSON: the number at a pointer.
+    /// JSON: the number that the JSON Pointer in `pointer` selects.
     Json {
         /// JSON Pointer (RFC 6901), like `/requests`.
         pointer: String,

@@ -18,7 +18,7 @@ use crate::{Certificates, RigError};
 pub struct PodBinding {
     /// The namespace of the run.
     pub namespace: String,
-    /// The run's name, which the names of objects contain.
+    /// The run's name. It is part of the names of objects.
     pub run: String,
     /// The name of the upstream's Service, in `namespace`.
     pub service: String,
@@ -53,7 +53,8 @@ pub struct ClusterRoutes {
     pub data: Workload,
     /// The control plane: the workload that configures the data plane.
     pub control: Option<Workload>,
-    /// The Service of the data plane; `None` if the driver names none, or it has no port for this topology.
+    /// The Service of the data plane; `None` if the driver names no Service, or the Service has no port for this
+    /// topology.
     pub service: Option<DataService>,
 }
 
@@ -64,7 +65,7 @@ pub struct DataService {
     pub namespace: String,
     /// The name of the Service.
     pub name: String,
-    /// The port of the Service that the topology uses: that for TLS, or that for plain HTTP.
+    /// The Service's port for this topology: the port for TLS or for plain HTTP.
     pub port: u16,
 }
 
@@ -101,8 +102,8 @@ impl Driver {
         }
     }
 
-    /// The namespaces in which the run `run` uses workloads of the gateway, each with the names of these workloads. The
-    /// data plane's namespace comes first. `set` overrides settings of the driver.
+    /// Returns the namespaces of the gateway's workloads in the run `run`, and for each namespace the names of its
+    /// workloads. The data plane's namespace comes first. `set` overrides settings of the driver.
     ///
     /// # Errors
     /// [`RigError::Driver`] if the driver does not have a setting in `set`; [`RigError::Render`] for an invalid

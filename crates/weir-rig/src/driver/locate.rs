@@ -14,10 +14,10 @@ use crate::digest::Digest;
 use crate::engine::{Engines, Image, ImageName};
 use crate::host::is_executable;
 
-/// The start of the line in a wrapper script that names the real binary, relative to the script.
+/// Wrapper scripts contain a line with this prefix and the path of the real binary, relative to the script.
 const WRAPPED: &str = "# binary: ";
 
-/// Number of hash digits that stand for the version of a binary that reports none.
+/// If a binary reports no version, this many digits of its hash replace the version.
 const HASH_SHOWN: usize = 12;
 
 /// A binary that was found.
@@ -27,8 +27,8 @@ pub struct Binary {
     pub path: PathBuf,
     /// The version that the binary reports; in a pod, the tag of the image.
     pub version: String,
-    /// SHA-256 in hexadecimal digits, of the file, of the real binary behind a wrapper script, or of the image. Empty
-    /// in a pod.
+    /// SHA-256 in hexadecimal digits: of the file, of the real binary if the file is a wrapper script, or of the image.
+    /// Empty in a pod.
     pub sha256: String,
     /// The image that contains the binary; `None` for a file of this host.
     pub image: Option<Image>,
@@ -53,7 +53,7 @@ impl Driver {
     /// working folder, then next to this executable, then PATH, then the folder that KUBEBUILDER_ASSETS names.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`], whose remedy is how to get the binary.
+    /// [`RigError::BinaryMissing`]; its remedy describes how to get the binary.
     pub fn locate(&self, binary: Option<&Path>) -> Result<Binary, RigError> {
         let Some(file) = &self.file.binary else {
             return Err(self.wrong("the driver has no `binary`", "add `binary` to driver.yaml"));
@@ -208,12 +208,12 @@ fn in_pod(
     })
 }
 
-/// The text that stands for the version of a binary that reports none.
+/// The text that replaces the version if the binary reports none.
 fn short(sha256: &str) -> String {
     format!("SHA-256 {}", sha256.get(..HASH_SHOWN).unwrap_or(sha256))
 }
 
-/// The folders in which binaries are searched, in order.
+/// The folders to search for binaries, in order.
 fn places() -> Vec<PathBuf> {
     let own = std::env::current_exe().ok();
     let working = std::env::current_dir().ok();

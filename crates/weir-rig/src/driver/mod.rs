@@ -1,4 +1,5 @@
-//! Drivers: a folder per gateway that describes how to find, configure, start and count it, without code.
+//! Drivers: one folder per gateway. It describes, without code, how to find, configure and start the gateway, and how
+//! to read its counters.
 
 mod action;
 mod apply;
@@ -74,8 +75,9 @@ pub struct Driver {
 }
 
 impl Drivers {
-    /// Loads the built-in drivers and services, then those in the folders `extra`, which replace built-in ones of the
-    /// same name. A folder in `extra` is a driver or a service, or contains some.
+    /// Loads the built-in drivers and services, then the drivers and services in the folders `extra`. These replace
+    /// built-in ones of the same name. A folder in `extra` is itself a driver or a service, or contains drivers and
+    /// services.
     ///
     /// # Errors
     /// If a driver or service cannot be read, is inconsistent, or uses something that is not supported yet.
@@ -107,7 +109,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Adds the driver or service in the user's folder `folder`, or those in its subfolders.
+    /// Adds the driver or service in the user's folder `folder`, or the drivers and services in its subfolders.
     fn add_folder(&mut self, folder: &Path) -> Result<(), RigError> {
         let is_one = |path: &Path| [DRIVER_FILE, SERVICE_FILE].iter().any(|file| path.join(file).exists());
         let folders = match is_one(folder) {
@@ -127,13 +129,13 @@ impl Drivers {
         Ok(())
     }
 
-    /// Checks that all services exist that the driver needs.
+    /// Checks that the services in the driver's `needs` exist.
     fn check_needs(&self, driver: &Driver) -> Result<(), RigError> {
         match driver.file.needs.iter().find(|need| !self.services.contains_key(*need)) {
             None => Ok(()),
             Some(unknown) => {
                 let known = self.services.keys().map(String::as_str);
-                Err(driver.contradiction(&format!("`needs`: no service `{unknown}`"), unknown, known))
+                Err(driver.contradiction(&format!("`needs`: unknown service `{unknown}`"), unknown, known))
             }
         }
     }
@@ -156,7 +158,7 @@ impl Drivers {
     pub fn service(&self, name: &str) -> Result<&Service, RigError> {
         self.services.get(name).ok_or_else(|| {
             let known = self.services.keys().map(String::as_str);
-            misnamed("origin.service", &format!("no service `{name}`"), name, known)
+            misnamed("origin.service", &format!("unknown service `{name}`"), name, known)
         })
     }
 
@@ -194,7 +196,7 @@ impl Drivers {
 }
 
 impl Driver {
-    /// The name of the driver, which is that of its folder.
+    /// The name of the driver, which is the name of its folder.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -212,7 +214,7 @@ impl Driver {
     fn read(name: &str, place: &str, mut files: BTreeMap<String, String>) -> Result<Self, RigError> {
         let place = format!("{place}/{DRIVER_FILE}");
         if name == REMOTE {
-            let message = format!("`{REMOTE}` is the reserved name of remote gateways");
+            let message = format!("`{REMOTE}` is reserved for remote gateways");
             return Err(RigError::Driver(Problem::of(place, message).help("rename the folder")));
         }
         let text = files.remove(DRIVER_FILE).ok_or_else(|| {
@@ -278,7 +280,11 @@ impl Driver {
                 Step::Start(process) | Step::Wait(process) => {
                     let known = || processes.iter().map(|process| process.name.as_str());
                     if !known().any(|name| name == process) {
-                        return Err(self.contradiction(&format!("no process `{process}`"), process, known()));
+                        return Err(self.contradiction(
+                            &format!("unknown process `{process}`"),
+                            process,
+                            known(),
+                        ));
                     }
                 }
                 Step::Render { .. } | Step::Certificate { .. } | Step::Http { .. } => {}
@@ -301,8 +307,9 @@ impl Driver {
         })
     }
 
-    /// Checks that the driver can use the Kubernetes API `api`: the service of the API must be in `needs`, or, for the
-    /// gateway's own API, the driver must create certificates. `what` is the step or section that uses the API.
+    /// Checks that the driver can use the Kubernetes API `api`. For the API of a service, the service must be in
+    /// `needs`. For the gateway's own API, the driver must create certificates. `what` is the step or section that uses
+    /// the API.
     fn check_api(&self, what: &str, api: &KubeApi) -> Result<(), RigError> {
         match api {
             KubeApi::Service(KubeService { service }) => self.check_need(what, service),
@@ -323,7 +330,7 @@ impl Driver {
             return Ok(());
         }
         let known = self.templates.keys().map(String::as_str);
-        Err(self.contradiction(&format!("no template `{template}`"), template, known))
+        Err(self.contradiction(&format!("unknown template `{template}`"), template, known))
     }
 
     /// Whether the steps or the changes of the driver use a Kubernetes API.
@@ -370,7 +377,7 @@ impl Driver {
         match places.find(|place| !known.contains(&place.0.as_str())) {
             None => Ok(()),
             Some(Place(name)) => {
-                Err(self.contradiction(&format!("no address `{name}`"), name, known.iter().copied()))
+                Err(self.contradiction(&format!("unknown address `{name}`"), name, known.iter().copied()))
             }
         }
     }
@@ -474,7 +481,7 @@ mod tests {
         check(&steps("{ start: p }, { wait: p }"), Ok(()));
         check(&steps("{ render: { template: page, to: t } }, { start: p }"), Ok(()));
         check(&steps("{ render: { template: paeg, to: t } }, { start: p }"), Err("did you mean `page`"));
-        check(&steps("{ start: q }"), Err("no process `q`"));
+        check(&steps("{ start: q }"), Err("unknown process `q`"));
         check(&steps("{ wait: p }"), Err("`wait` before its `start`"));
         check(&steps("{ start: p }, { start: p }"), Err("started twice"));
         check(PROCESS, Err("no step starts `p`"));
@@ -482,7 +489,7 @@ mod tests {
         check("abuot: x\n", Err("about"));
         check(&steps("{ shell: ls }"), Err("shell"));
         let error = Driver::read(REMOTE, "d", BTreeMap::new()).unwrap_err();
-        assert!(error.to_string().contains("`remote` is the reserved name of remote gateways"), "{error}");
+        assert!(error.to_string().contains("`remote` is reserved for remote gateways"), "{error}");
     }
 
     #[test]
@@ -496,7 +503,7 @@ mod tests {
         };
         check(&origin("{ name: o, role: origin, command: [x] }"), Ok(()));
         check(&origin("{ name: o, role: data, command: [x] }"), Err("process `o` has an invalid role"));
-        check(&origin("{ name: q, role: origin, command: [x] }"), Err("no process `o`"));
+        check(&origin("{ name: q, role: origin, command: [x] }"), Err("unknown process `o`"));
         check(&gateway.replace("role: data", "role: origin"), Err("process `p` has an invalid role"));
     }
 
@@ -539,7 +546,7 @@ mod tests {
             format!("{{ http: {{ on: {on}, method: GET, path: /, status: 200, template: page }} }}")
         };
         check(&with("", &http("admin")), Ok(()));
-        check(&with("", &http("amdin")), Err("no address `amdin` | did you mean `admin`?"));
+        check(&with("", &http("amdin")), Err("unknown address `amdin` | did you mean `admin`?"));
         check(&with("", &http("admin").replace("page", "pgae")), Err("did you mean `page`?"));
         let apply = |api: &str| format!("{{ kube_apply: {{ api: {{ {api} }}, template: page }} }}");
         check(&with("needs: [k]\n", &apply("service: k")), Ok(()));
@@ -570,11 +577,11 @@ mod tests {
         check(&publish("nats", "nats", "page"), Ok(()));
         check(&publish("", "nats", "page"), Err("`nats` is not in `needs`"));
         check(&publish("nats", "nast", "page"), Err("did you mean `nats`?"));
-        check(&publish("nats", "nats", "pgae"), Err("no template `pgae` | did you mean `page`?"));
+        check(&publish("nats", "nats", "pgae"), Err("unknown template `pgae` | did you mean `page`?"));
         let place = PROCESS.replace("command: [x]", "command: [x], listens: [amdin]");
         check(
             &format!("{place}steps: [{{ start: p }}]\n"),
-            Err("no address `amdin` | did you mean `admin`?"),
+            Err("unknown address `amdin` | did you mean `admin`?"),
         );
     }
 

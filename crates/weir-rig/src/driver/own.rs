@@ -1,5 +1,5 @@
-//! Reads and validates the user's own configuration file, which replaces the main template of a driver, and searches it
-//! for the settings that the driver sets as other drivers do.
+//! Reads and validates the user's own configuration file, which replaces the main template of a driver. Searches the
+//! file for the settings that have the same value in all drivers.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -65,8 +65,9 @@ impl Driver {
         }
     }
 
-    /// Checks that the file has a placeholder for the upstream and, unless `listen_is_given` (the scenario sets
-    /// `listen`), for the listening address. Both ports differ in each cell, so the file cannot contain them.
+    /// Checks that the file has a placeholder for the upstream. The file also needs a placeholder for the listening
+    /// address, unless `listen_is_given` (the scenario sets `listen`). The ports of upstream and gateway differ in each
+    /// cell, so the file cannot contain them.
     ///
     /// # Errors
     /// [`RigError::Render`] for an invalid template, [`RigError::Driver`] if a placeholder is missing.
@@ -79,7 +80,8 @@ impl Driver {
         if !has(&named, &ORIGINS) {
             return Err(wrong(
                 "the file has no placeholder for the upstream, whose port differs in each cell",
-                "write {{ origins[0] }} as the address of the upstream, or one line for each of `origins` (docs/drivers.md)",
+                "write {{ origins[0] }} as the address of the upstream, or one line for each entry of `origins` \
+                (docs/drivers.md)",
             ));
         }
         if !listen_is_given && !has(&named, &LISTEN) {
@@ -119,8 +121,8 @@ impl Driver {
         Ok(by_command || has(&names(own)?, &ADMIN))
     }
 
-    /// Compares the file with the driver's `equal` list: the settings that drivers set the same for all gateways.
-    /// Returns sentences for the report: that the user's file is used, and each setting that it lacks.
+    /// Compares the file with the driver's `equal` list: the settings that have the same value in all drivers. Returns
+    /// sentences for the report. One says that the user's file is used; the others name the settings that it lacks.
     pub(super) fn lint(
         &self,
         own: &Configuration,
@@ -143,8 +145,10 @@ impl Driver {
         for equal in &self.file.equal {
             let words = plain(&templates.text("equal", &equal.text)?);
             if !text.contains(&words) {
-                notes
-                    .push(format!("{}: {file} lacks `{words}`, which the driver's own file has", equal.what));
+                notes.push(format!(
+                    "{}: {file} lacks `{words}`, which the driver's template contains",
+                    equal.what
+                ));
             }
         }
         Ok(notes)
@@ -276,10 +280,13 @@ mod tests {
              proxy_next_upstream\n  off;\n"
         );
         let notes = rendered.unequal.join("\n");
-        assert!(notes.contains("lacks `worker_processes 3;`, which the driver's own file has"), "{notes}");
+        assert!(
+            notes.contains("lacks `worker_processes 3;`, which the driver's template contains"),
+            "{notes}"
+        );
         assert!(!notes.contains("proxy_next_upstream"), "{notes}");
         // The file does not use `admin`, so weir neither checks readiness nor reads counters on the admin address.
-        assert!(notes.contains("cannot read its request counters"), "{notes}");
+        assert!(notes.contains("cannot read the gateway's request counters"), "{notes}");
         assert_eq!(rendered.processes[0].listens, [SocketAddr::from(([127, 0, 0, 1], 1))]);
         assert_eq!(rendered.counters.read().unwrap(), None);
     }

@@ -89,8 +89,8 @@ pub(super) fn messages(
     Ok(messages)
 }
 
-/// The messages of `before` for removed routes, then those of `after` for added routes. A message that is in both is
-/// left out, because its route stays.
+/// The messages of `before` for removed routes, then the messages of `after` for added routes. A message that is in
+/// both is left out, because its route stays.
 pub(super) fn difference(before: Vec<Message>, after: Vec<Message>) -> Vec<Message> {
     let contents = |messages: &[Message]| -> HashSet<String> {
         messages.iter().map(|message| message.payload.clone()).collect()

@@ -33,7 +33,7 @@ pub struct Rendered {
     pub counters: CounterSource,
     /// The credentials for requests to the gateway.
     pub credentials: Credentials,
-    /// How this gateway's configuration differs from that of other gateways, as sentences for the report.
+    /// Differences between the configurations of this gateway and other gateways, as sentences for the report.
     pub unequal: Vec<String>,
     /// The steps that neither write a file nor launch a process.
     pub actions: Vec<Action>,
@@ -75,7 +75,7 @@ impl Driver {
             }
             if admin.is_none() && self.file.counters.is_some() {
                 unequal.push(
-                    "weir cannot read its request counters: its configuration does not listen on {{ admin }}"
+                    "the configuration does not listen on {{ admin }}, so weir cannot read the gateway's request counters"
                         .into(),
                 );
             }
@@ -132,7 +132,7 @@ impl Driver {
         }
     }
 
-    /// The certificates of a topology with TLS: those of `binding`, or new ones in the folder that the step
+    /// The certificates of a topology with TLS: existing ones from `binding`, or new ones in the folder that the step
     /// `certificate` names. `None` without TLS.
     fn certificates(&self, binding: &Binding, dir: &Path) -> Result<Option<Certificates>, RigError> {
         let to = self.file.steps.iter().find_map(|step| match step {
@@ -161,7 +161,9 @@ impl Driver {
     pub fn render_origin(&self, binding: &OriginBinding, dir: &Path) -> Result<Rendered, RigError> {
         let Some(origin) = &self.file.origin else {
             let message = "the driver cannot serve as the upstream";
-            return Err(self.wrong(message, "add `origin` to it, or use another driver for the origin"));
+            return Err(
+                self.wrong(message, "add `origin` to the driver, or use another driver for the origin")
+            );
         };
         let dir = &made(dir)?;
         let templates = Templates::of_origin(self, binding, dir)?;
@@ -196,8 +198,9 @@ impl Driver {
         })
     }
 
-    /// Rejects hosts and paths that contain a character with a special meaning in the configuration language of any
-    /// gateway, so that the same topology is valid for all. Also rejects a topology without paths or without upstream.
+    /// Rejects hosts and paths with a character that has a special meaning in the configuration language of any
+    /// gateway. So an accepted topology is valid for all gateways. Also rejects a topology without paths or without
+    /// upstream.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| {
             let message = format!("{what} `{value}` is not valid for every gateway");
@@ -243,7 +246,7 @@ pub(super) fn written(
     let mut files = Vec::new();
     let mut hash = Digest::new();
     for step in steps {
-        // Certificates differ in each cell, so they do not count as configuration. Other steps write no file.
+        // Certificates differ in each cell, so they are not part of the configuration hash. Other steps write no file.
         // Steps that weir does not support were rejected when the driver was loaded.
         let Step::Render { template, to } = step else { continue };
         let path = inside(place, dir, to)?;
@@ -256,7 +259,7 @@ pub(super) fn written(
     Ok((files, hash.hex()))
 }
 
-/// Renders the templates of `process`, which gets the name `name`.
+/// Renders the templates of `process`. The rendered process gets the name `name`.
 pub(super) fn rendered_process(
     process: &ProcessFile,
     name: String,

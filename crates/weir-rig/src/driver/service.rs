@@ -27,11 +27,12 @@ pub struct ServiceFile {
     pub about: String,
     /// Programs of the service. If there are several, each process names its program in `binary`.
     pub binaries: Vec<BinaryFile>,
-    /// Names of the addresses of the service. In templates, each is `NAME`, `NAME_ip` and `NAME_port`.
+    /// Names of the addresses of the service. In templates, `NAME` is the IP address with the port, `NAME_ip` only the
+    /// IP address, and `NAME_port` only the port.
     pub addresses: Vec<String>,
     /// Processes of the service, with the role `service`.
     pub processes: Vec<ProcessFile>,
-    /// Settings with their defaults, for the data that exists before the load. A scenario can change them by
+    /// Settings for the data that exists before the load, with their defaults. A scenario can change them by
     /// `origin.prepare`.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,
@@ -51,7 +52,7 @@ pub struct ServiceFile {
 pub struct ServiceOriginFile {
     /// Name of the address to which requests are sent.
     pub on: Place,
-    /// Where the service counts requests.
+    /// Where weir reads how many requests the service has received.
     pub counters: Option<CountersFile>,
     /// How weir creates the tokens of `topology.bearer`, if the service authenticates with tokens.
     pub tokens: Option<TokensFile>,
@@ -79,7 +80,7 @@ pub struct Service {
     templates: BTreeMap<String, String>,
 }
 
-/// The values for which a service is rendered.
+/// The values with which the templates of a service are rendered.
 #[derive(Clone, Debug)]
 pub struct ServiceBinding {
     /// An address for each name in [`ServiceFile::addresses`].
@@ -109,7 +110,7 @@ pub struct RenderedService {
     pub outputs: BTreeMap<String, String>,
     /// The steps that neither write a file nor launch a process.
     pub actions: Vec<Action>,
-    /// The service as upstream; `None` if it cannot be one.
+    /// The service as upstream; `None` if it cannot serve as the upstream.
     pub origin: Option<ServiceOrigin>,
 }
 
@@ -138,7 +139,7 @@ pub struct Tokens {
 }
 
 impl Service {
-    /// The name of the service, which is that of its folder.
+    /// The name of the service, which is the name of its folder.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -177,8 +178,11 @@ impl Service {
         for step in &file.steps {
             match step {
                 Step::NatsPublish { .. } => {
-                    let message = "`nats_publish` is a step of gateways";
-                    return Err(self.wrong(message, "move the step to the driver that needs the service"));
+                    let message = "a service cannot use the step `nats_publish`";
+                    return Err(self.wrong(
+                        message,
+                        "move the step to the driver of the gateway that needs the service",
+                    ));
                 }
                 Step::KubeApply { api: KubeApi::Service(_), .. }
                 | Step::KubeWait { api: KubeApi::Service(_), .. } => {
@@ -246,7 +250,7 @@ impl Service {
     /// Finds the binaries of the service, as [`crate::Driver::locate`] does.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`], whose remedy is how to get the binary.
+    /// [`RigError::BinaryMissing`]; its remedy describes how to get the binary.
     pub fn locate(&self) -> Result<BTreeMap<String, Binary>, RigError> {
         self.locate_with(&Programs::default())
     }
@@ -260,8 +264,8 @@ impl Service {
         self.file.binaries.iter().map(of).collect()
     }
 
-    /// Searches each binary of the service on this host. Returns the name of each binary with the file that was found,
-    /// or with the error if it is missing.
+    /// Searches for each binary of the service on this host. Returns for each binary its name, and the file that was
+    /// found or an error.
     pub fn locate_each(&self) -> Vec<(String, Result<Binary, RigError>)> {
         let of = |file: &BinaryFile| (file.name.clone(), Binary::find(&self.name, file, None));
         self.file.binaries.iter().map(of).collect()
@@ -334,7 +338,7 @@ impl Service {
         Ok(RenderedService { files, processes, outputs, actions, origin: origin.transpose()? })
     }
 
-    /// The name of the service account with this number, from 1; `None` if the service does not support tokens.
+    /// The name of the service account `number`, counted from 1; `None` if the service does not support tokens.
     pub(super) fn account(&self, number: u32) -> Option<String> {
         let tokens = self.file.origin.as_ref()?.tokens.as_ref()?;
         Some(format!("{}{number}", tokens.account))
@@ -347,7 +351,7 @@ impl Service {
 }
 
 impl ServiceBinding {
-    /// The names in the service's certificate: those of this host, the IPs of its addresses, and `hosts`.
+    /// The names in the service's certificate: the names of this host, the IPs of the service's addresses, and `hosts`.
     fn names(&self) -> Vec<String> {
         let addresses = self.addresses.values().map(|address| address.ip().to_string());
         let local = LOCAL_NAMES.map(str::to_owned);

@@ -17,7 +17,7 @@ use super::{Binding, Driver, OriginBinding, SecureOrigin, Service, ServiceBindin
 use crate::certificates::CLIENT;
 use crate::{Binary, CertificateFiles, Certificates, RigError};
 
-/// File descriptors that a gateway needs besides those of proxied connections.
+/// File descriptors that a gateway needs for other purposes than proxied connections.
 const SPARE_FILES: u64 = 512;
 /// The number of open files to assume if this process has no limit on them.
 const OPEN_FILES: u64 = 20_000;
@@ -28,7 +28,7 @@ pub(super) struct Templates<'a> {
     folder: &'a str,
     environment: Environment<'a>,
     values: minijinja::Value,
-    /// The name of the template that the user's own configuration file replaces, and this file.
+    /// The name of the replaced template, and the user's own configuration file that replaces it.
     own: Option<(&'a str, &'a Configuration)>,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn environment<'a>() -> Environment<'a> {
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_keep_trailing_newline(true);
-    // JSON is valid YAML, so quoted values fit both.
+    // The filter `quoted` writes JSON. JSON is also valid YAML, so templates of both formats can use the filter.
     environment.add_filter("quoted", |value: ViaDeserialize<Value>| value.0.to_string());
     environment.add_filter("bytes", bytes);
     environment.add_filter("base64_file", base64_file);
@@ -52,7 +52,7 @@ fn bytes(size: String) -> Result<u64, minijinja::Error> {
         .map_err(|error| minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, error.to_string()))
 }
 
-/// The filter `base64_file`: the content of a file in base64, as Kubernetes manifests contain certificates.
+/// The filter `base64_file`: the content of a file in base64, the format of certificates in Kubernetes manifests.
 fn base64_file(path: String) -> Result<String, minijinja::Error> {
     let content = std::fs::read(&path).map_err(|error| {
         let message = format!("cannot read {path}: {error}");
@@ -295,7 +295,7 @@ impl Driver {
         self.settings(set).map(|_| ())
     }
 
-    /// The settings of the driver. Those in `set`, from the scenario, override the defaults.
+    /// The settings of the driver. Values in `set`, which come from the scenario, override the defaults.
     pub(super) fn settings(
         &self,
         set: &BTreeMap<String, Value>,
@@ -313,7 +313,7 @@ impl Service {
         self.settings(set).map(|_| ())
     }
 
-    /// The settings of the service. Those in `set`, from the scenario, override the defaults.
+    /// The settings of the service. Values in `set`, which come from the scenario, override the defaults.
     fn settings(&self, set: &BTreeMap<String, Value>) -> Result<BTreeMap<String, Value>, RigError> {
         settings(&format!("service `{}`", self.name()), "origin.prepare", &self.file().settings, set)
     }
@@ -334,7 +334,7 @@ fn settings(
             let message = format!("unknown setting `{field}.{name}`");
             let remedy = match (weir_document::nearest(name, known), settings.is_empty()) {
                 (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-                (None, true) => format!("remove `{field}.{name}`: there are no settings"),
+                (None, true) => format!("remove `{field}.{name}`: this driver or service has no settings"),
                 (None, false) => {
                     format!("known settings: {}", settings.keys().cloned().collect::<Vec<_>>().join(", "))
                 }

@@ -9,7 +9,7 @@ use crate::ask::{Answer, ask};
 
 /// How long a binary may take to report its version.
 pub(super) const REPORT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum length of a version in characters. A version with name and build has a few dozen.
+/// Maximum number of characters in a version. A version with name and build has a few dozen.
 const VERSION_CHARS_MAX: usize = 120;
 
 /// Runs the binary at `path`, and returns the word after `how.after` in the first line that it prints. If the line does

@@ -28,7 +28,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Captures which daemon `program` uses in the environment of this process.
+    /// Saves the environment variables of this process that select the daemon of `program`.
     pub(super) fn of(program: &Path) -> Self {
         let set = DAEMON_VARIABLES
             .into_iter()

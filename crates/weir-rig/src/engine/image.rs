@@ -165,7 +165,7 @@ impl Engine {
         let mut words = answer.output.split_whitespace();
         let id = words.next().filter(|_| answer.status.success())?;
         let id = id.strip_prefix("sha256:").unwrap_or(id).to_owned();
-        // An image can have a digest for each registry; each of them identifies it, so take the first. Podman also
+        // An image can have one digest per registry. Each digest identifies the image, so take the first. Podman also
         // lists digests for local images, under `localhost/`.
         let mut digests =
             words.filter(|word| !word.starts_with("localhost/")).filter_map(|word| word.split_once('@'));

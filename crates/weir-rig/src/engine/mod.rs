@@ -23,7 +23,7 @@ use daemon::Daemon;
 pub(crate) use image::open_files;
 pub use image::{Image, ImageName};
 
-/// Timeout of engine commands other than a pull.
+/// Timeout of all engine commands except pulls.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A kind of container engine.
@@ -41,10 +41,10 @@ pub struct Engine {
     kind: EngineKind,
     program: PathBuf,
     version: String,
-    /// Whether the engine creates cgroups itself, so that it can create them below weir's cgroup. Otherwise systemd
+    /// Whether the engine creates cgroups itself. If so, it can create them below weir's cgroup. Otherwise systemd
     /// creates them.
     makes_groups: bool,
-    /// Whether root in a container is, on this host, the user that runs the engine.
+    /// Whether the engine is rootless. If so, root of a container is, on this host, the user that runs the engine.
     is_rootless: bool,
 }
 
@@ -88,7 +88,7 @@ impl Engines {
         Self { wanted, found: OnceCell::new() }
     }
 
-    /// The first engine that responds; the error is the reason why none does.
+    /// The first engine that responds. If none responds, the error contains the reason for each engine.
     pub fn find(&self) -> Result<&Engine, &str> {
         let found = self.found.get_or_init(|| {
             let kinds =
@@ -141,7 +141,8 @@ impl Engine {
             EngineKind::Docker => security.contains("name=rootless"),
             EngineKind::Podman => security == "true",
         };
-        // Podman has no daemon, and its cgroup driver is an option. Without root, systemd must create the groups.
+        // Podman has no daemon; weir selects Podman's cgroup driver with a command-line option. If weir does not run as
+        // root, systemd must create the cgroups.
         let is_root = rustix::process::geteuid().is_root();
         let makes_groups = is_root && (driver == "cgroupfs" || kind == EngineKind::Podman) && !is_rootless;
         Ok(Self { kind, program, version, makes_groups, is_rootless })
@@ -171,7 +172,7 @@ impl Engine {
         self.kind
     }
 
-    /// Whether root in a container is, on this host, the user that runs the engine.
+    /// Whether the engine is rootless. If so, root of a container is, on this host, the user that runs the engine.
     pub(crate) fn is_rootless(&self) -> bool {
         self.is_rootless
     }
@@ -192,7 +193,7 @@ impl Engine {
                 let who = if kind == EngineKind::Docker { "docker" } else { "podman without root" };
                 Err(RigError::Image {
                     part: part.into(),
-                    message: format!("{who} cannot run a container in a network namespace of weir"),
+                    message: format!("{who} cannot run a container in a network namespace that weir creates"),
                     remedy: "use `network: loopback`, or podman as root (`--engine podman`)".into(),
                 })
             }

@@ -1,7 +1,7 @@
 //! Credentials for requests to a gateway: the certificates of a cell for TLS, and a bearer token.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,12 +30,11 @@ pub(crate) enum Connection {
 }
 
 impl Credentials {
-    /// Prepares a connection over `socket`: plain without certificates, otherwise TLS to a server whose certificate
-    /// must be valid for `host`.
+    /// Prepares a connection over `socket`. Without certificates, it is plain TCP. Otherwise it uses TLS, and the
+    /// server's certificate must be valid for `host`.
     pub(crate) fn speak(&self, socket: TcpStream, host: &str) -> io::Result<Connection> {
         let Some(certificates) = &self.certificates else { return Ok(Connection::Plain(socket)) };
-        let host = host.split(':').next().unwrap_or_default().to_owned();
-        let name = ServerName::try_from(host).map_err(io::Error::other)?;
+        let name = ServerName::try_from(name_of(host).to_owned()).map_err(io::Error::other)?;
         let connection = ClientConnection::new(self.config(certificates)?, name).map_err(io::Error::other)?;
         Ok(Connection::Secure(Box::new(StreamOwned::new(connection, socket))))
     }
@@ -115,6 +114,34 @@ impl Write for Connection {
     }
 }
 
+/// Returns the host of a `Host` header, without port and brackets.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None if host.parse::<IpAddr>().is_ok() => host,
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
 fn chain(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<_, _>>).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_no_port_and_no_brackets() {
+        let check = |host: &str, expected: &str| {
+            assert_eq!(name_of(host), expected);
+            ServerName::try_from(expected).unwrap();
+        };
+        check("shop.example", "shop.example");
+        check("shop.example:443", "shop.example");
+        check("10.0.0.1:443", "10.0.0.1");
+        check("[fd00::1]:443", "fd00::1");
+        check("[fd00::1]", "fd00::1");
+        check("fd00::1", "fd00::1");
+    }
 }

@@ -172,7 +172,7 @@ fn unchunk(mut rest: &[u8]) -> io::Result<Vec<u8>> {
             .ok_or_else(|| invalid("incomplete chunk"))?;
         let digits = String::from_utf8_lossy(&rest[..line]);
         let size = usize::from_str_radix(digits.split(';').next().unwrap_or_default().trim(), 16)
-            .map_err(|_| invalid("a chunk without a size"))?;
+            .map_err(|_| invalid("a chunk of the response has no size"))?;
         rest = &rest[line + 2..];
         if size == 0 {
             return Ok(body);

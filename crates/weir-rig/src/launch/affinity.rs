@@ -15,8 +15,8 @@ pub(crate) struct Pinned {
 }
 
 impl Pins {
-    /// Takes `count` of the `usable` CPUs for a part, those with the fewest parts first, because parts on the same CPU
-    /// slow each other down. `None` if there are not enough CPUs.
+    /// Pins a part to `count` of the `usable` CPUs. It takes the CPUs with the fewest parts, because parts on the same
+    /// CPU slow each other down. `None` if there are not enough CPUs.
     pub(crate) fn take(&self, usable: &[usize], count: usize) -> Option<Pinned> {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut by_load = usable.to_vec();
@@ -56,7 +56,7 @@ mod tests {
         let first = pins.take(&usable, 2).unwrap();
         let second = pins.take(&usable, 1).unwrap();
         assert_eq!((first.cpus(), second.cpus()), ([0, 2].as_slice(), [3].as_slice()));
-        // The last free CPU, then one with the fewest parts.
+        // This part gets the last free CPU, and one of the CPUs with the fewest parts.
         let third = pins.take(&usable, 2).unwrap();
         assert_eq!(third.cpus(), [0, 5]);
         drop(first);

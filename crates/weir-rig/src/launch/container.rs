@@ -43,9 +43,9 @@ impl Started {
         let parent = launcher.groups.as_ref().ok().filter(|_| image.engine().makes_groups());
         match (parent, &launcher.groups) {
             (Some(parent), _) => {
-                // Engines create cgroups in every hierarchy, even in those that weir does not use, and do not remove
-                // the parent cgroup. Add these parents to the ledger now, before their children: the cleanup removes
-                // them last.
+                // Engines create cgroups in every hierarchy, even if weir does not use it, and leave the parent cgroups
+                // behind. Add the parents to the ledger now, before their children, so that the cleanup removes the
+                // parents last.
                 let own = parent.directories(None);
                 let all = hierarchy::all_roots().into_iter().map(|root| root.join(parent.path()));
                 launcher.note(&Entry::Groups(all.filter(|directory| !own.contains(directory)).collect()))?;
@@ -140,7 +140,7 @@ impl Started {
         if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
             return true;
         }
-        // When a container exits, its cgroup is removed, but the engine still reports the reason.
+        // When a container exits, its cgroup is removed, but the engine still reports whether memory ran out.
         let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         let state = || self.container.as_ref().and_then(Container::state);
         has_ended && state() == Some(State::Exited { out_of_memory: true })
@@ -159,7 +159,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) image: &'a Image,
     /// The value of the container label [`RUN_LABEL`], which names the run.
     pub(crate) run: &'a str,
-    /// The mark of the part, in the environment of its processes.
+    /// The mark of the part, which all its processes have in their environment (`WEIR_RUN_PART`).
     pub(crate) mark: &'a str,
     /// The host folder that is mounted in the container, at the same path.
     pub(crate) folder: &'a Path,
@@ -173,7 +173,7 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Container {
     image: Image,
     name: String,
-    /// The container ID, which the names of the container's cgroups contain.
+    /// The container ID. It is part of the names of the container's cgroups.
     pub(crate) id: String,
 }
 
@@ -225,7 +225,8 @@ fn read_state(text: &str) -> Option<State> {
     let (pid, status, out_of_memory) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
     Some(match (pid, status) {
         (1.., _) => State::Running(pid),
-        // Any other status is one before the start: `created`, and in Podman also `configured` or `initialized`.
+        // With any other status, the container has not started yet: `created`, and in Podman also `configured` or
+        // `initialized`.
         (_, "exited" | "stopped" | "dead" | "removing") => {
             State::Exited { out_of_memory: out_of_memory == "true" }
         }

@@ -1,8 +1,9 @@
 //! Logs of parts, limited in disk space.
 //!
-//! A part writes directly to its log file, so that logging costs the same as without the rig. A thread polls the files,
-//! and releases the disk space of everything except the end, which errors quote. The end keeps its offset in the file.
-//! On a file system without holes, the thread empties the file instead.
+//! A part writes directly to its log file, so that logging costs the same as without the rig. A thread polls the files.
+//! It releases the disk space of everything before the end, because errors quote only the end. The released space
+//! becomes a hole, so the end keeps its offset in the file. On a file system without holes, the thread empties the file
+//! instead.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

@@ -35,7 +35,7 @@ pub(crate) struct Launcher {
     /// The cgroup of the run, or the reason why it has none.
     pub(crate) groups: Result<GroupParent, String>,
     logs: Logs,
-    /// The mark in the environment of every process of the run.
+    /// The mark of the run: in the environment of all its processes, `WEIR_RUN_PART` starts with it.
     mark: String,
     /// The work folder of the run, which containers share.
     work_dir: PathBuf,
@@ -80,7 +80,7 @@ impl Launcher {
         self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// A mark for the next part: that of the run, and a number that is unique in the run.
+    /// A mark for the next part: the mark of the run, and a number that is unique in the run.
     fn next_mark(&self) -> String {
         let number = self.launched.fetch_add(1, Ordering::Relaxed);
         format!("{}/{number}", self.mark)

@@ -112,7 +112,7 @@ mod tests {
         assert!(error.to_string().contains(&address.to_string()), "{error}");
         assert!(error.remedy().contains(&std::process::id().to_string()), "{}", error.remedy());
         drop(listener);
-        // A process that another test has just forked also holds the socket, until its exec.
+        // Another test can fork a process at this moment. Until its exec, that process also holds the socket.
         let is_free = || require_free("gateway", None, address).is_ok();
         assert!((0..500).any(|_| is_free() || {
             std::thread::sleep(Duration::from_millis(10));

@@ -12,7 +12,7 @@ use crate::{Binary, Credentials, Limits, Namespace};
 /// When a process is ready. In addition, every address of [`ProcessSpec::listens`] must accept connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// When it accepts connections on all addresses of `listens`; at once if there are none.
+    /// When the process accepts connections on all addresses of `listens`; at once if `listens` is empty.
     None,
     /// When this address accepts connections.
     Tcp(SocketAddr),
@@ -65,7 +65,7 @@ pub struct ProcessSpec {
     pub ready_timeout: Duration,
     /// The addresses on which the process will listen. They must be free before it starts.
     pub listens: Vec<SocketAddr>,
-    /// The network namespace in which the process runs; `None` is that of the host.
+    /// The network namespace in which the process runs; `None` is the namespace of the host.
     pub namespace: Option<Namespace>,
 }
 
@@ -95,7 +95,7 @@ impl ProcessSpec {
     /// Checks readiness once.
     ///
     /// # Errors
-    /// The reason why it is not ready.
+    /// The reason why the process is not ready.
     pub fn look(&self) -> Result<(), String> {
         readiness::check(self)
     }

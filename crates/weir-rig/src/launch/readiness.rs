@@ -9,7 +9,7 @@ use crate::{http, namespace};
 /// Timeout of one connection or request of a readiness check.
 const READY_LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Checks readiness once; the error is the reason why it is not ready.
+/// Checks readiness once; the error is the reason why the part is not ready.
 pub(super) fn check(spec: &ProcessSpec) -> Result<(), String> {
     let network = spec.namespace.as_ref();
     let accepts = |address: &SocketAddr| match namespace::connect(network, *address, READY_LOOK_TIMEOUT) {

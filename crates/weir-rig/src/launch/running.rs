@@ -21,8 +21,8 @@ use crate::engine::Image;
 use crate::limits::Group;
 use crate::{Namespace, RigError};
 
-/// The pause until the next readiness check is the time waited so far, divided by this. A measured start time is
-/// therefore at most 2 % too long.
+/// The pause before the next readiness check is the time waited so far, divided by this number. A measured start time
+/// is therefore at most 2 % too long.
 const READY_POLL_SHARE: u32 = 50;
 const READY_POLL_MIN: Duration = Duration::from_millis(1);
 const READY_POLL_MAX: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ const READY_POLL_MAX: Duration = Duration::from_millis(20);
 pub struct Running {
     spec: ProcessSpec,
     started: Started,
-    /// The mark of the part, in the environment of its processes.
+    /// The mark of the part, which all its processes have in their environment (`WEIR_RUN_PART`).
     mark: String,
     /// The log file. Its disk space is limited as long as it is open here.
     log: Arc<File>,
@@ -275,7 +275,8 @@ impl Running {
         }
     }
 
-    /// For a part that died at its start: the error if another process took one of its ports after the check.
+    /// Whether the part died at its start and another process has taken one of its ports since weir checked them: if
+    /// so, the error for this port.
     fn port_taken(&self) -> Option<RigError> {
         if !self.started.living(&self.mark).is_empty() {
             return None;

@@ -1,4 +1,5 @@
-//! Spawns processes so that they are limited from their first instruction and die with the lab.
+//! Spawns processes with limits from their first instruction. The kernel kills them when the lab (the weir process of
+//! the run) ends.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +20,7 @@ pub(crate) struct Birth {
     pub(crate) groups: Vec<File>,
     /// The CPUs on which the process can run; `None` does not change them.
     pub(crate) cpus: Option<CpuSet>,
-    /// The network namespace of the process; `None` is that of the host.
+    /// The network namespace of the process; `None` is the namespace of the host.
     pub(crate) namespace: Option<Namespace>,
 }
 
@@ -27,7 +28,8 @@ type Request = (Command, Sender<io::Result<Child>>);
 
 /// The thread that spawns every process of a run.
 ///
-/// The kernel sends the death signal when the *thread* that forked ends, so this thread lives as long as the run.
+/// The kernel sends the parent-death signal when the forking *thread* ends, even if the process of this thread
+/// continues. So the thread lives as long as the run.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     requests: Option<Sender<Request>>,
@@ -49,7 +51,7 @@ impl Spawner {
     pub(crate) fn spawn(&self, mut command: Command, birth: Birth) -> io::Result<Child> {
         prepare(&mut command, birth);
         let (answer, inbox) = channel();
-        let gone = || io::Error::other("the launcher's thread is gone");
+        let gone = || io::Error::other("the launcher thread has exited");
         self.requests.as_ref().ok_or_else(gone)?.send((command, answer)).map_err(|_| gone())?;
         inbox.recv().map_err(|_| gone())?
     }
@@ -76,7 +78,7 @@ fn prepare(command: &mut Command, birth: Birth) {
     let open_files = getrlimit(Resource::Nofile);
     let at_birth = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        // If the lab died before the line above, the kernel sends no signal.
+        // If the parent (weir) died before the line above, the kernel sends no signal.
         if rustix::process::getppid() != Some(lab) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }

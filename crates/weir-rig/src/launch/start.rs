@@ -37,7 +37,8 @@ pub(super) struct Started {
     pub(super) limited_by: LimitedBy,
     /// When weir began to start the part, before the part used any resources; `CLOCK_MONOTONIC` in nanoseconds.
     pub(super) launched_ns: u64,
-    /// The CPUs to which the part is pinned, if it is. Other pinned parts use them only if no other CPUs are free.
+    /// The CPUs to which the part is pinned; `None` if it is not pinned. Other pinned parts use these CPUs only if no
+    /// other CPUs are free.
     pub(super) pinned: Option<Pinned>,
     /// The container of the part, if it runs in one.
     pub(super) container: Option<Container>,
@@ -122,7 +123,7 @@ impl Started {
     pub(super) fn end(&mut self, mark: &str) {
         if let Some(container) = &self.container {
             container.remove();
-            // If the engine does not respond, its program is still running.
+            // If the engine does not respond, its program (`docker` or `podman`) still runs: kill it.
             let _ = self.child.kill();
         }
         let _ = match &self.group {
@@ -134,7 +135,8 @@ impl Started {
 
     /// Kills the processes of a part without a cgroup; returns whether none is left.
     fn kill_session(&self, mark: &str) -> bool {
-        // Kill the session first: it contains most processes, and finding them needs no environment of a process.
+        // Kill the session first: it contains most processes, and weir finds them without reading the environment of a
+        // process.
         cleanup::kill_sessions(&[self.leader]) && cleanup::kill_marked(mark)
     }
 }
@@ -179,7 +181,7 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     Ok(group)
 }
 
-/// On which CPUs a part runs, and whether they limit it.
+/// The CPUs on which a part runs, and what limits its CPU use.
 struct Placement {
     cpus: Option<Vec<usize>>,
     pinned: Option<Pinned>,

@@ -9,7 +9,7 @@ use super::ports;
 
 /// How often a part is checked; a check reads the open files of all its processes.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long the part must be idle and unchanged until its start counts as complete.
+/// The start of a part counts as complete if the part is idle, and listens on the same addresses, for this long.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// CPU share that an idle part may use for timers. A part that still reads its configuration uses far more.
 const IDLE_SHARE: f64 = 0.02;
@@ -19,7 +19,8 @@ const IDLE_SHARE: f64 = 0.02;
 pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
-    /// Since when the part listens on exactly these addresses, and the CPU ticks that it had used by then.
+    /// Since this instant, the part listens on exactly these addresses. The number is the CPU ticks that the part had
+    /// used by then.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 
@@ -29,8 +30,8 @@ impl WrongAddressWatch {
         Self { asked, looked: Instant::now(), since: None }
     }
 
-    /// Whether the part with the processes `pids` has finished its start, listens on an unexpected address, and does
-    /// not listen on an expected one. Checks at most every [`LOOK_EVERY`].
+    /// Whether the part with the processes `pids` has finished its start, but listens on an unexpected address and not
+    /// on all expected ones. Checks at most every [`LOOK_EVERY`].
     pub(crate) fn is_settled(&mut self, pids: impl FnOnce() -> Vec<i32>) -> bool {
         if self.looked.elapsed() < LOOK_EVERY {
             return false;

@@ -18,9 +18,10 @@ use super::hierarchy;
 use super::version::CgroupVersion;
 use crate::cleanup::pids_in;
 
-/// The child cgroup into which a lab moves, so that its former cgroup can enable controllers for its children.
+/// weir moves its own process into this child cgroup, so that the parent cgroup can enable controllers for its
+/// children.
 const LEAF: &str = "weir-lab";
-/// Environment variable of a program that already started again in a scope, so that it does not do so twice.
+/// This environment variable marks a program that already restarted in a scope, so that it does not restart again.
 const IN_SCOPE_VARIABLE: &str = "WEIR_IN_SCOPE";
 /// The command that runs a program in a delegated scope of the user's service manager.
 const SCOPE: [&str; 7] = ["systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes"];
@@ -100,7 +101,8 @@ pub fn start_again_in_scope() -> Result<(), String> {
         let output = String::from_utf8_lossy(&tried.stderr);
         return Err(format!("{}: {}", SCOPE[..3].join(" "), output.trim()));
     }
-    let own = std::env::current_exe().map_err(|error| format!("weir's own executable: {error}"))?;
+    let own =
+        std::env::current_exe().map_err(|error| format!("cannot find weir's own executable: {error}"))?;
     let mut again = Command::new(program);
     again.args(arguments).arg(own).args(std::env::args_os().skip(1)).env(IN_SCOPE_VARIABLE, "1");
     Err(format!("{program}: {}", again.exec()))
@@ -139,7 +141,7 @@ impl Place {
         match pids_in(&self.directory).into_iter().filter(|pid| !is_ours(*pid)).count() {
             0 => None,
             others => hindered(
-                format!("contains {others} other processes, so the kernel allows no child groups"),
+                format!("contains other processes ({others}), so the kernel allows no child cgroups"),
                 DELEGATION,
             ),
         }
@@ -164,8 +166,8 @@ impl Place {
     }
 
     /// Whether the cgroup can contain both processes and child cgroups with controllers. Only the root of the hierarchy
-    /// can. It is recognized by its missing file `cgroup.type`. The root that a container sees is an ordinary cgroup, so
-    /// it cannot.
+    /// can, and only the root has no file `cgroup.type`. The root that a container sees is an ordinary cgroup with this
+    /// file.
     fn may_hold_processes(&self) -> bool {
         !self.directory.join("cgroup.type").exists()
     }
@@ -177,8 +179,8 @@ fn is_ours(pid: i32) -> bool {
     pid == own || Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.ppid == own)
 }
 
-/// The remedy for the current user: `users`, or for root a remedy for containers, because outside of containers root
-/// can always set limits.
+/// The remedy for the current user. For root, only a container can prevent limits, so root gets a remedy for containers.
+/// Other users get `users`.
 fn remedy_for(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
@@ -193,7 +195,7 @@ fn own_group(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// If `own` is a [`LEAF`], the parent cgroup in which the lab was before; otherwise `own` itself.
+/// If `own` is a [`LEAF`], the parent cgroup from which weir moved there; otherwise `own` itself.
 fn above_leaf(own: &Path) -> &Path {
     own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own)
 }
@@ -255,7 +257,7 @@ mod tests {
         check("domain\n", all, &format!("{own}\n{}\n", guard.id()), None);
         guard.kill().unwrap();
         guard.wait().unwrap();
-        check("domain\n", all, &format!("{own}\n1\n0\n"), Some("2 other processes"));
+        check("domain\n", all, &format!("{own}\n1\n0\n"), Some("other processes (2)"));
         check("", all, &format!("{own}\n1\n"), None);
         check("domain\n", "memory pids\n", &format!("{own}\n"), Some("lacks the controllers cpu"));
     }

@@ -62,8 +62,9 @@ pub(crate) fn all_roots() -> Vec<PathBuf> {
     mounts.map(|mount| mount.mount_point).collect()
 }
 
-/// Finds the cgroup whose own name contains `name`: the cgroup of process `pid` or one above it, the topmost if several
-/// match. Returns its folder in each hierarchy of `controllers`; `None` if no cgroup matches.
+/// Searches the cgroup of process `pid` and the cgroups above it for a cgroup whose own name contains `name`. If
+/// several match, takes the topmost. Returns its folder in each hierarchy of `controllers`; `None` if no cgroup
+/// matches.
 pub(crate) fn group_of(
     pid: i32,
     name: &str,
@@ -118,7 +119,7 @@ fn path_of<'a>(text: &'a str, controller: Option<&str>) -> Option<&'a str> {
     })
 }
 
-/// Cuts `path` behind its first component that contains `name`, and makes it relative; `None` without such a component.
+/// Cuts `path` after its first component that contains `name`, and makes it relative; `None` without such a component.
 fn named_part(path: &str, name: &str) -> Option<PathBuf> {
     let components: Vec<&str> = path.split('/').filter(|component| !component.is_empty()).collect();
     let end = components.iter().position(|component| component.contains(name))?;

@@ -39,7 +39,7 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct GroupParent {
     pub(crate) version: CgroupVersion,
-    /// The root folders of the hierarchies that have the controllers.
+    /// The root folders of the cgroup hierarchies with the controllers that weir needs.
     roots: Vec<PathBuf>,
     /// The path of the run's cgroup, relative to each of `roots`.
     path: PathBuf,
@@ -58,7 +58,8 @@ impl GroupParent {
         Ok(Self { version, roots, path })
     }
 
-    /// The folders of the part's cgroup `name`, one per hierarchy; those of the run's own cgroup if `name` is `None`.
+    /// The folders of the part's cgroup `name`, one per hierarchy. If `name` is `None`, the folders of the run's
+    /// cgroup.
     pub(crate) fn directories(&self, name: Option<&str>) -> Vec<PathBuf> {
         let path = name.map_or_else(|| self.path.clone(), |name| self.path.join(name));
         self.roots.iter().map(|root| root.join(&path)).collect()
@@ -96,7 +97,7 @@ impl GroupParent {
         &self.path
     }
 
-    /// Gives the cgroup of the run the CPU weight of [`Group::put_first`].
+    /// Sets the CPU weight of the run's cgroup, as [`Group::put_first`] does for a part.
     pub(crate) fn put_first(&self) {
         Group { version: self.version, directories: self.directories(None) }.put_first();
     }
@@ -198,10 +199,11 @@ impl Group {
             .collect()
     }
 
-    /// Gives the cgroup a CPU weight like nice -20 against other cgroups, because the nice value of a thread counts
-    /// only within its cgroup. Does nothing if the kernel has no CPU weights.
+    /// Prefers this cgroup to others: sets the CPU weight that equals nice -20. The nice value of a thread has no
+    /// effect outside its cgroup. Does nothing if the kernel has no CPU weights.
     pub(crate) fn put_first(&self) {
-        // The weights of nice -20 in `sched_prio_to_weight`: 88,761, compared with 1,024 for nice 0.
+        // The kernel's table `sched_prio_to_weight` maps nice -20 to 88,761 and nice 0 to 1,024. In v2, the weight of
+        // nice 0 is 100.
         let (name, weight) = match self.version {
             CgroupVersion::V1 => ("cpu.shares", "88761"),
             CgroupVersion::V2 => ("cpu.weight", "8668"),

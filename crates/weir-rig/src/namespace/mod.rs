@@ -2,7 +2,7 @@
 //!
 //! A namespace contains only its loopback and the interfaces of its links. No route leads to the host, so the addresses
 //! and the firewall of the host do not affect measurements. Namespaces have no name on the host. A namespace exists
-//! only while a process or an open file uses it. So the kernel removes it and its links, even if the lab is killed.
+//! only while a process or an open file uses it. So the kernel removes it and its links, even if weir is killed.
 
 mod netlink;
 
@@ -57,7 +57,7 @@ struct Files {
     snmp: File,
 }
 
-/// Length of the hash in interface names, which are `w`, the hash, `-` and a number: at most 15 characters.
+/// Length of the hash in interface names. A name consists of `w`, the hash, `-` and a number: at most 15 characters.
 const NAME_HASH_LETTERS: usize = 8;
 
 /// Names of the interfaces of a run.
@@ -89,9 +89,9 @@ impl PartialEq for Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with its loopback up and the TCP settings of the host. The cleanup recognizes the namespace
-    /// by a pair of interfaces with `prefix`, which is never up. Links cannot serve for that, because a link disappears
-    /// with the namespace at its other end.
+    /// Creates a namespace with its loopback up and the TCP settings of the host. Adds a pair of interfaces with
+    /// `prefix`, which stay down. The cleanup recognizes the namespace by this pair, and not by links, because a link
+    /// disappears with the namespace at its other end.
     ///
     /// # Errors
     /// Errors of the system; `PermissionDenied` without `CAP_SYS_ADMIN`.
@@ -119,7 +119,7 @@ impl Namespace {
         Ok(Self { files: Arc::new(files) })
     }
 
-    /// Creates the link `number` to `other`; returns the address of this namespace and that of `other` on the link.
+    /// Creates the link `number` to `other`; returns the addresses of this namespace and of `other` on the link.
     ///
     /// # Errors
     /// Errors of the system.

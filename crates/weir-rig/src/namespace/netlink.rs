@@ -17,7 +17,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with};
 
-/// Buffer for a response of the kernel, which repeats the request; bytes.
+/// Size of the buffer for a response of the kernel, bytes. A response contains the request.
 const ANSWER_BYTES: usize = 8 << 10;
 
 /// An rtnetlink socket, which configures the network namespace in which it was opened.

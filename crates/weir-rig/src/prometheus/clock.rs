@@ -28,7 +28,8 @@ impl WallClock {
     }
 }
 
-/// A reading of Prometheus's clock, with this host's wall clock just before the request and just after the response.
+/// A reading of Prometheus's clock. It includes this host's wall clock just before the request and just after the
+/// response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ClockReading {
     pub(crate) before_s: f64,
@@ -48,7 +49,8 @@ pub(crate) struct Offset {
 const ROUNDED_S: f64 = 0.001;
 
 impl ClockReading {
-    /// Assumes that Prometheus read its clock in the middle of the round trip, so half the round trip is the error.
+    /// Assumes that Prometheus read its clock in the middle of the round trip. The maximum error is therefore half the
+    /// round trip.
     fn offset(&self) -> Offset {
         let half_s = (self.after_s - self.before_s).max(0.0) / 2.0;
         Offset { ahead_s: self.theirs_s - self.before_s - half_s, uncertain_s: half_s + ROUNDED_S }

@@ -1,4 +1,4 @@
-//! Reads which resources a remote gateway used in a phase of a load (CPU, memory, throttling) from a Prometheus.
+//! Reads from a Prometheus which resources a remote gateway used in a phase of a load: CPU, memory, throttling.
 //!
 //! weir reads the raw scrapes with their timestamps. It does not use `rate()`, because the range of `rate()` cannot be
 //! aligned with a phase. [`Pages`] computes the same resources from the cAdvisor metrics of kubelets, which weir
@@ -24,7 +24,8 @@ use self::clock::{ClockReading, offset, unix_s};
 use self::phase::{Phase, Series};
 use crate::RigError;
 
-/// How long before a phase weir starts to read scrapes, seconds. It is Prometheus's default for staleness.
+/// How long before a phase weir starts to read scrapes, seconds. Prometheus has the same default for
+/// `--query.lookback-delta`.
 const LOOKBACK_S: f64 = 300.0;
 /// Number of clock readings; weir uses the reading with the shortest round trip.
 const CLOCK_READINGS: usize = 3;

@@ -110,8 +110,7 @@ impl Pages {
         Self { containers: containers.into_iter().collect(), ..Self::default() }
     }
 
-    /// Adds the samples of the page `text`. `node` is the index of the page's node in the `clocks` that the caller
-    /// passes to [`Pages::read`].
+    /// Adds the samples of the page `text`. `node` is the index of its node, also in the `clocks` of [`Pages::read`].
     pub fn add(&mut self, node: usize, text: &str) {
         let mut sampled = Vec::new();
         for line in text.lines().filter(|line| line.starts_with("container_")) {
@@ -125,7 +124,8 @@ impl Pages {
             }
             self.put(key, Point { at_s, value });
         }
-        // For a new container, cAdvisor omits the line of the total CPU time while it is zero: add this zero.
+        // For a new container, cAdvisor omits the line of the total CPU time while this time is zero. Add the zero
+        // here.
         sampled.retain(|(key, _)| !self.series.contains_key(key));
         for (key, at_s) in sampled {
             self.put(key, Point { at_s, value: 0.0 });
@@ -147,14 +147,14 @@ impl Pages {
         !series.iter().any(waits)
     }
 
-    /// The time between two samples, seconds: the median of each container, and of these the longest. `None` if no
-    /// container has two samples.
+    /// The time between two samples, seconds: the longest of the containers' medians. `None` if no container has two
+    /// samples.
     pub fn interval_s(&self) -> Option<f64> {
         let cpu = self.series.iter().filter(|(key, _)| key.metric == Metric::Cpu);
         cpu.filter_map(|(_, series)| series.interval_s()).max_by(f64::total_cmp)
     }
 
-    /// Number of pods that have samples only for the whole pod, which include all its containers.
+    /// Number of pods with samples only for the whole pod. These samples include all its containers.
     pub fn whole_pods(&self) -> usize {
         self.pods().into_iter().filter(|(namespace, pod)| !self.is_split(namespace, pod)).count()
     }
@@ -210,8 +210,8 @@ impl Pages {
                 return None;
             }
         } else if is_sandbox {
-            // Of the lines without a container, keep that of the pod's own cgroup, which has no label `name`. It
-            // includes the pause container, whose cgroup is below it.
+            // A pod can have several lines without a container. Keep only the line of the pod's cgroup, which has no
+            // label `name`. Its value includes the pause container.
             if container == PAUSE_CONTAINER || !label("name").is_empty() {
                 return None;
             }
@@ -338,8 +338,9 @@ mod tests {
     use super::super::WallClock;
     use super::*;
 
-    /// Lines from two pages of one kubelet, 48 s apart. The kubelet did not identify its container runtime, so only
-    /// pods have labels. The pod envoy-gn7k5 was new, so this page lacks its CPU time of zero.
+    /// Lines from two pages of one kubelet, 48 s apart. The kubelet did not identify its container runtime, so it
+    /// prints names only for whole pods. The pod envoy-gn7k5 was new: its CPU time was zero, so the first page has no
+    /// line for it.
     const FIRST: &str = r#"# HELP container_cpu_usage_seconds_total Cumulative cpu time consumed in seconds.
 # TYPE container_cpu_usage_seconds_total counter
 container_cpu_usage_seconds_total{container="",cpu="total",id="/",image="",name="",namespace="",pod=""} 80113.862150022 1795706295891
@@ -394,9 +395,9 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
 
     const CLOCK: PageClock = PageClock { ahead_s: 1_000_000.25, uncertain_s: 0.02 };
 
-    /// A page with a sample of the container `envoy` at `at_s` of this host's clock: half a core, a quarter of it in
-    /// the kernel, 1000 bytes of memory and 100 bytes of traffic per second. The pod's other container, the pause
-    /// container and the loopback are much busier, so a test notices if they count.
+    /// A page with a sample of the container `envoy` at `at_s` of this host's clock. The container uses half a core (a
+    /// quarter of this time in the kernel), 1000 bytes of memory, and 100 bytes/s of traffic. The pod's other
+    /// container, the pause container and the loopback are much busier, so a test fails if weir counts them.
     fn page(pod: &str, clock: PageClock, at_s: f64) -> String {
         let ms = ((clock.ahead_s + at_s) * 1e3).round() as i64;
         let labels = |container: &str, id: &str, name: &str, more: &str| {

@@ -17,8 +17,8 @@ use std::fmt;
 /// Minimum number of scrapes in a phase. Three scrapes give two rates, whose difference shows how steady the load is.
 pub(crate) const SCRAPES_MIN: usize = 3;
 
-/// A scraped value. `at_s` is in seconds, by the clock of the server that was scraped or, once converted, by this
-/// host's monotonic clock.
+/// A scraped value. `at_s` is its time in seconds, first by the clock of the scraped server, and after conversion by
+/// this host's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) at_s: f64,
@@ -48,8 +48,8 @@ pub(crate) struct Growth {
     pub(crate) min: f64,
     /// Upper bound of the growth.
     pub(crate) max: f64,
-    /// Possible error of `amount` at the borders of the phase: fastest minus slowest rate inside the phase, times the
-    /// time that was extrapolated.
+    /// Possible error of `amount`, because weir extrapolates at the borders of the phase. It is the extrapolated time
+    /// multiplied by the difference between the fastest and the slowest rate inside the phase.
     pub(crate) uncertain: f64,
     /// Number of scrapes in the phase; for several series, the smallest number.
     pub(crate) scrapes: usize,
@@ -73,7 +73,7 @@ impl fmt::Display for Unknown {
         match self {
             Self::TooFew(scrapes) => {
                 let scrapes = weir_results::words::counted(*scrapes as u64, "scrape");
-                write!(f, "the phase has {scrapes}, but weir needs {SCRAPES_MIN}")
+                write!(f, "the phase has {scrapes}, but weir needs at least {SCRAPES_MIN}")
             }
             Self::Appeared => f.write_str("the first scrape of the series is after the start of the phase"),
             Self::Ended => f.write_str("the series has no scrape after the phase"),
@@ -145,7 +145,7 @@ impl Series {
         gaps.get(gaps.len() / 2).copied()
     }
 
-    /// The indexes of the scrapes in `phase`: the first one, and the one after the last.
+    /// The range of the scrapes in `phase`: the index of the first scrape, and the index after the last scrape.
     fn bounds(&self, phase: Phase) -> (usize, usize) {
         let first = self.points.partition_point(|point| point.at_s < phase.from_s);
         let end = self.points.partition_point(|point| point.at_s <= phase.to_s);
@@ -161,7 +161,7 @@ pub(crate) struct GaugeValues {
     pub(crate) min: f64,
 }
 
-/// Adds up the growth of all `series`, without those that ended before the phase; `None` if no series remains.
+/// Adds up the growth of all `series`, except series that ended before the phase; `None` if no series remains.
 ///
 /// # Errors
 /// The first series whose growth is unknown, and the reason.
@@ -183,8 +183,9 @@ pub(crate) fn total_grown(series: &[Series], phase: Phase) -> Result<Option<Grow
     Ok(sum)
 }
 
-/// Adds up the values of all `series`, without those that ended before the phase; `None` if no series remains, or one
-/// has no scrape in the phase. The maximum is an upper bound, because the maxima of the series need not coincide.
+/// Adds up the values of all `series`, except series that ended before the phase. `None` if no series remains, or if a
+/// series has no scrape in the phase. The maximum is an upper bound, because the maxima of the series need not
+/// coincide.
 pub(crate) fn total_gauge(series: &[Series], phase: Phase) -> Option<GaugeValues> {
     let alive = series.iter().filter(|series| series.reaches(phase.from_s));
     let each: Vec<GaugeValues> = alive.map(|series| series.gauge(phase)).collect::<Option<_>>()?;
@@ -236,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_changing_rate_adds_uncertainty_at_the_borders() {
-        // A core in the first half of the phase, a tenth of one in the second.
+        // CPU time: one core is busy in the first half of the phase, a tenth of a core in the second half.
         let value = |at_s: f64| (at_s.clamp(100.0, 130.0) - 100.0) + 0.1 * (at_s.clamp(130.0, 160.0) - 130.0);
         let grown = series(every(5.0, 42.5), value).grown(PHASE).unwrap();
         assert!((grown.amount - 33.0).abs() <= grown.uncertain, "{grown:?}");
@@ -245,8 +246,8 @@ mod tests {
 
     #[test]
     fn estimates_stay_within_the_scrapes_around_the_phase() {
-        // The counter grows only between two scrapes inside the phase. Extrapolation would exceed the scrapes around
-        // the phase.
+        // The counter grows only between two scrapes inside the phase. Extrapolated values would be outside the values
+        // of the scrapes around the phase.
         let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
         let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
         assert_eq!((grown.amount, grown.min, grown.max), (10.0, 10.0, 10.0));

@@ -129,8 +129,8 @@ impl Queries {
         }
     }
 
-    /// Replaces selectors by those that the user sets in `own`. A `cpu` in `own` also drops `cpu_user` and `cpu_system`
-    /// of the set. A `memory` in `own` also drops `memory_free` of the set.
+    /// Replaces selectors with the user's selectors in `own`. If `own` has `cpu`, the set's `cpu_user` and `cpu_system`
+    /// are dropped. If `own` has `memory`, the set's `memory_free` is dropped.
     pub fn overlaid(self, own: &Self) -> Self {
         let of = |own: &Option<String>, set: Option<String>| own.clone().or(set);
         let unless = |other: &Option<String>, set: Option<String>| set.filter(|_| other.is_none());

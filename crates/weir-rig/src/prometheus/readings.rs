@@ -38,7 +38,7 @@ pub struct Readings {
 pub struct Account {
     /// Number of CPU time series with a scrape since the phase began.
     pub series: usize,
-    /// Number of scrapes in the phase, of the series with the fewest.
+    /// Number of scrapes in the phase; for several series, the smallest number.
     pub scrapes: usize,
     /// Time between two scrapes, seconds.
     pub interval_s: f64,
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(readings.account, None);
         assert_eq!(
             readings.usage.unwrap_err(),
-            "{pod=\"a\"}: the phase has 1 scrape, but weir needs 3 (scrape interval 5.0 s)"
+            "{pod=\"a\"}: the phase has 1 scrape, but weir needs at least 3 (scrape interval 5.0 s)"
         );
         let nothing = Readings::new(Scrapes::default(), PHASE, START_NS, 0.0, None);
         assert!(nothing.usage.unwrap_err().contains("no series was scraped"));

@@ -67,8 +67,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     let lock = File::options().create(true).truncate(false).write(true).open(path).map_err(failed)?;
     let mut taken = lock.try_lock();
     let mut occupant = None;
-    // Retry for a moment, because of two short races: a new holder takes the lock just before it writes its name, and a
-    // child of a killed lab still holds the lock between fork and exec.
+    // Retry for a moment. For a short time, the lock can be held although the file names no running process: a new
+    // holder has not written its name yet, or a child of a killed run is between fork and exec.
     wait_until(|| {
         if matches!(taken, Err(fs::TryLockError::WouldBlock)) {
             occupant = read_occupant(path);
@@ -85,8 +85,8 @@ fn lock_file(path: &Path) -> Result<File, RigError> {
     }
 }
 
-/// Binds an abstract socket name, because each user has a separate lock file, which does not exclude other users.
-/// Returns `None` if this host does not support abstract sockets.
+/// Binds an abstract socket name, which excludes runs of other users. The lock file excludes only runs of the same
+/// user, because each user has a separate lock file. Returns `None` if this host does not support abstract sockets.
 fn bind_name(name: &str) -> Result<Option<UnixListener>, RigError> {
     let Ok(address) = SocketAddr::from_abstract_name(name) else { return Ok(None) };
     let mut bound = UnixListener::bind_addr(&address);

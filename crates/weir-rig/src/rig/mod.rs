@@ -54,7 +54,7 @@ struct Networks {
 #[derive(Debug)]
 struct Guard {
     child: Child,
-    /// A pipe to the guard. When it closes, the guard cleans up, because the lab has ended.
+    /// A pipe to the guard. If this process ends, the pipe closes, and the guard cleans up.
     stdin: Option<ChildStdin>,
 }
 
@@ -94,7 +94,8 @@ impl Rig {
         ledger::clean_leftovers(&options.state_dir);
         let unique = unique_name(&options.run_id);
         let ledger_path = options.state_dir.join(format!("{unique}.ledger"));
-        // Start the guard before the ledger exists: it then cleans up even if a later step fails or the lab is killed.
+        // Start the guard before the ledger exists: the guard then cleans up even if a later step fails or weir is
+        // killed.
         let guard = Guard::start(&options.guard, &ledger_path)?;
         let ledger =
             Ledger::create(ledger_path.clone()).map_err(|error| RigError::file(&ledger_path, error))?;
@@ -174,8 +175,8 @@ impl Rig {
         self.launcher.groups.as_ref().map(|groups| groups.version).map_err(String::as_str)
     }
 
-    /// Creates a network namespace. Other namespaces reach it only over links ([`Rig::link`]). The rig connects to its
-    /// parts from within it.
+    /// Creates a network namespace. Other namespaces reach it only over links ([`Rig::link`]). To connect to a part in
+    /// it, the rig enters the namespace.
     ///
     /// # Errors
     /// [`RigError::Network`] if this user or kernel cannot create it.
@@ -216,8 +217,8 @@ impl Rig {
         Running::launch(&self.launcher, spec)
     }
 
-    /// Facts about this host for the manifest. Fields that the rig does not know (the command line, TLS) keep their
-    /// defaults. Fields that need a trial, such as [`Rig::try_limits`], also keep them.
+    /// Facts about this host for the manifest. A field keeps its default if the rig does not know the value (the
+    /// command line, TLS), or if the value needs a trial, such as [`Rig::try_limits`].
     pub fn host_facts() -> Manifest {
         host::facts()
     }
@@ -232,7 +233,7 @@ impl Rig {
             false => Err(RigError::file(
                 self.launcher.ledger.path(),
                 io::Error::other(
-                    "some processes or files in this list still exist; the next run removes them",
+                    "some processes or files listed in this file still exist; the next run removes them",
                 ),
             )),
         }

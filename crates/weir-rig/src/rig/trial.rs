@@ -99,10 +99,10 @@ pub fn try_namespaces() -> Result<(), String> {
     })
 }
 
-/// Time within which the sampler has read every process of the host once.
+/// How long the sampler needs at most to read every process of the host once.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
-/// Measures host noise for the time `span`, in which weir does nothing. Returns the shares of CPU time, and the
+/// Measures host noise for the time `span`, in which weir does nothing. Returns the shares of CPU time, and the other
 /// processes that used CPU time, the busiest first. `None` if the host's CPU times cannot be read.
 pub fn disturbance(span: Duration) -> Option<(HostShare, Vec<HostProcess>)> {
     let sampler = Sampler::start(&[]);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_trial_leaves_no_group() {
-        // Whether or not this user can create groups, none is left afterwards.
+        // Neither a successful nor a failed trial leaves a cgroup.
         let name = format!("weir-trial-{}-alone", std::process::id());
         let tried = try_below(&name);
         if let Ok(parent) = GroupParent::find(&name) {

@@ -12,9 +12,9 @@ fn stats() -> Vec<Stat> {
     stats.filter(|stat| !matches!(stat.state, 'Z' | 'X')).collect()
 }
 
-/// The processes whose name, or whose program's file name, is `name`. Both are compared, because the kernel truncates
-/// the process name, and only the same user can read the link to the program. If this process matches, it and its
-/// descendants are excluded.
+/// The processes whose process name or program file name is `name`. weir compares both, because the kernel truncates
+/// the process name, and only the same user can read the link to the program. If weir's own process matches, weir
+/// excludes it and its descendants.
 pub(super) fn of_program(name: &str) -> Vec<i32> {
     let is_it = |stat: &Stat| {
         let program = fs::read_link(format!("/proc/{}/exe", stat.pid)).ok();
@@ -38,8 +38,8 @@ pub(super) fn of_containers(ids: &[String]) -> Vec<i32> {
     stats().iter().filter(|stat| is_of(stat)).map(|stat| stat.pid).collect()
 }
 
-/// The process `pid` and its descendants. Uses the kernel's lists of the children of each thread. If this kernel has no
-/// such lists, it reads all processes of the host.
+/// The process `pid` and its descendants. Uses the kernel's list of the children of each thread. If this kernel has no
+/// such lists, weir reads all processes of the host instead.
 pub(super) fn below(pid: i32) -> Vec<i32> {
     let has_lists = Path::new("/proc/thread-self/children").exists();
     let all = if has_lists { Vec::new() } else { stats() };

@@ -54,7 +54,8 @@ fn procs(group: &Group) -> Vec<Kept> {
 #[derive(Debug)]
 pub(crate) struct GroupReader {
     version: CgroupVersion,
-    /// Whether the cgroup has a CPU quota. Without a quota, the kernel counts no periods, and the values are `None`.
+    /// Whether the cgroup has a CPU quota. Without a quota, the kernel counts no periods, and all throttling values are
+    /// `None`.
     has_quota: bool,
     usage: Kept,
     user: Kept,
@@ -144,8 +145,8 @@ impl GroupReader {
             CgroupVersion::V1 => ["total_inactive_file", "total_active_file"],
             CgroupVersion::V2 => ["inactive_file", "active_file"],
         };
-        // Subtract all file pages, active or not. The kernel charges such a page to the cgroup that reads it first
-        // after the host dropped it (docs/decisions/0019).
+        // Subtract all file pages, active or not. If the host has dropped a page from its cache, the kernel charges the
+        // page to the first cgroup that reads it again (docs/decisions/0019).
         let cached = self
             .memory_stat
             .read(buffer)

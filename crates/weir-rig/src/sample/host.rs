@@ -15,11 +15,12 @@ const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 
 /// Reads the CPU time of the host.
 ///
-/// Host noise is the CPU time of all processes minus that of the rig: the difference of two large numbers, so it needs
-/// an exact total. We compared three totals while only the rig worked: 2 cores, quiet two-second windows at 16 to 90 %
-/// load, a kernel without irq time accounting. By their own counters, other processes used 0.3 to 0.4 %.
+/// Host noise is the CPU time of all processes minus the CPU time of the rig. Both are large numbers, so their
+/// difference needs an exact total. We compared three totals while only the rig worked, in quiet windows of two seconds
+/// at 16 to 90 % load. The host had 2 cores, and a kernel without irq time accounting. By their own counters, other
+/// processes used 0.3 to 0.4 %.
 ///
-/// - The usage of the root cgroup showed 0.2 to 0.8 % for others. weir uses it if it is available.
+/// - The usage of the root cgroup showed 0.2 to 0.8 % for other processes. weir uses it if it is available.
 /// - Time that is neither idle nor stolen showed 1.3 to 1.5 %, because it includes interrupts and idle transitions.
 ///   weir uses it otherwise.
 /// - The fields of /proc/stat showed -3.7 to 0.7 %, because the kernel samples them at the clock tick.
@@ -30,7 +31,8 @@ const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 pub(crate) struct HostReader {
     stat: Kept,
     /// The file with the exact CPU time of all processes. Only the root cgroup of v1 has it. In a container, the same
-    /// file counts only the container, and in the root of v2, the kernel samples the value at the clock tick.
+    /// file counts only the container. In the root cgroup of v2, the value is not exact, because the kernel samples it
+    /// at the clock tick.
     every_process: Option<Kept>,
     /// TCP counters of the host's network namespace.
     snmp: Kept,
@@ -133,7 +135,8 @@ mod tests {
         let first = Stat { idle_ns: 100, steal_ns: 10, core_rest_ns: vec![50, 60] };
         let later = Stat { idle_ns: 160, steal_ns: 15, core_rest_ns: vec![80, 95] };
         assert_eq!(later.busy_ns(&first, 100), 135);
-        // The idle counter can be a tick ahead of the clock or behind, so the result must not become negative.
+        // The idle counter can be a tick ahead of the clock or a tick behind it. The result must still not become
+        // negative.
         assert_eq!(later.busy_ns(&first, 10), 0);
         assert_eq!(first.busy_ns(&later, 10), 20);
     }

@@ -1,7 +1,8 @@
 //! CPU time of processes outside the rig, to name the source of host noise.
 //!
-//! A snapshot reads `/proc/PID/stat` of every process: 13 µs each, 4 ms for 300. So a load has three snapshots, and
-//! none while it is measured: before it, shortly before the end of its warm-up, and after it.
+//! A snapshot reads `/proc/PID/stat` of every process: 13 µs each, 4 ms for 300. So weir takes no snapshot while it
+//! measures. It takes three around that time: before the load, shortly before the end of the warm-up, and after the
+//! load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,12 +21,12 @@ struct Process {
     parent: i32,
     /// CPU time of the process and its threads.
     own: u64,
-    /// CPU time of children that have exited, including the exited children of these.
+    /// CPU time of children that have exited. It includes the exited children of these children.
     ended: u64,
 }
 
-/// Maximum number of ancestors of a process that are followed. Processes are read one after another, so that parents can
-/// seem to form a cycle.
+/// Maximum number of ancestors that weir follows. It reads processes one after another, so parents can seem to form a
+/// cycle.
 const ANCESTORS_MAX: usize = 64;
 
 /// A process ID with the start time, because IDs are reused.
@@ -105,7 +106,7 @@ impl Neighbours {
 /// driver, is charged with their CPU time once they exit.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
     // When a child exits, its whole CPU time is added to `ended` of its parent. Subtract the CPU time that the child
-    // used before the first snapshot. If the parent exits too, its own parent gets the time of both.
+    // used before the first snapshot. If the parent also exits, the grandparent gets the time of both.
     let gone: BTreeMap<i32, &Process> = first
         .iter()
         .filter(|(identity, _)| !last.contains_key(identity))
@@ -126,7 +127,7 @@ fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>)
     last.iter().map(ticks).collect()
 }
 
-/// All processes that this process can see; in a container, those of the container.
+/// All processes that this process can see; in a container, only the processes of the container.
 fn all_processes() -> BTreeMap<Identity, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -176,15 +177,15 @@ mod tests {
     fn ended_children_count_without_their_time_before_the_snapshot() {
         let first = BTreeMap::from([
             ((10, 1), process(1, 100, 50)),
-            // Exits between the snapshots, after 30 + 5 ticks before the first.
+            // This process exits between the snapshots. At the first snapshot, it has used 30 + 5 ticks.
             ((11, 2), process(10, 30, 5)),
             ((12, 3), process(1, 7, 0)),
         ]);
         let last = BTreeMap::from([
-            // 4 own ticks, 40 of the exited child minus 35 before the first snapshot, and 6 of a child that no snapshot
-            // contains.
+            // The process used 4 ticks itself. Its exited children add 40 - 35 ticks (35 were before the first
+            // snapshot), and 6 ticks of a child that no snapshot contains.
             ((10, 1), process(1, 104, 50 + 40 + 6)),
-            // Another process with the ID of one that exited.
+            // Another process, which reuses the ID of an exited process.
             ((12, 9), process(1, 3, 0)),
             ((13, 8), process(1, 2, 1)),
         ]);
@@ -193,8 +194,8 @@ mod tests {
 
     #[test]
     fn time_of_exited_grandchildren_counts_once() {
-        // 11 and its child 12 exit between the snapshots. Process 10 inherits their time, of which 900 + 5 ticks are
-        // older.
+        // 11 and its child 12 exit between the snapshots. Process 10 inherits their time. Of this time, 900 + 5 ticks
+        // are from before the first snapshot.
         let first = BTreeMap::from([
             ((10, 1), process(1, 0, 0)),
             ((11, 2), process(10, 5, 0)),
@@ -217,7 +218,7 @@ mod tests {
         let mut neighbours = Neighbours::default();
         neighbours.snapshots.push(at(1_000_000_000, [0, 0, 0, 0, 5, 0]));
         neighbours.snapshots.push(at(2_000_000_000, [10, 0, 0, 0, 5, 0]));
-        // 20 is a part, 23 its child, 22 a child of the lab, 24 did nothing.
+        // Process 20 is a part, 23 is its child, 22 is a child of this process (`lab`), and 24 used no CPU time.
         neighbours.snapshots.push(at(4_000_000_000, [90, 100, 100, 100, 5, 100]));
         neighbours.belong_to_the_rig(&[20]);
         let per_second = procfs::ticks_per_second() as f64;

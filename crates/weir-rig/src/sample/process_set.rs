@@ -1,4 +1,4 @@
-//! Selects processes that weir did not start, but samples like its own.
+//! Selects processes that weir samples, although it did not start them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl ProcessSet {
     }
 }
 
-/// The cgroup with this path; `None` if it does not exist in every hierarchy that weir reads.
+/// The cgroup with this path; `None` if it is missing in any hierarchy that weir reads.
 fn group(path: &Path) -> Option<Group> {
     let version = hierarchy::version();
     let roots = hierarchy::roots(version, version.controllers()).ok()?;

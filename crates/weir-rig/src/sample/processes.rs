@@ -11,7 +11,7 @@ use std::ops::Add;
 use super::PartSample;
 use crate::clock::mono_ns;
 
-/// The pause after a read, as a multiple of the duration of the read. So reading costs 0.1 % of a core.
+/// After each read, weir pauses for this many times the duration of the read. So reading costs 0.1 % of a core.
 const REST: u64 = 1_000;
 
 /// Bytes read, and bytes written.
@@ -27,7 +27,7 @@ struct ThreadCounts {
 }
 
 impl ThreadCounts {
-    /// Whether these can be later values of the counters `before`: counters never fall.
+    /// Whether no counter is lower than in `before`. Counters of one thread never fall.
     fn follow(self, before: Self) -> bool {
         self.voluntary >= before.voluntary
             && self.involuntary >= before.involuntary
@@ -53,19 +53,19 @@ pub(super) struct ProcessReader {
     threads: Pace,
     /// The last counters of every live thread, by thread ID.
     living: BTreeMap<i32, ThreadCounts>,
-    /// The sum of the last counters that were read of threads that have ended; `None` if none has ended yet.
+    /// The sum of the last counters of all ended threads; `None` if no thread has ended yet.
     ended: Option<ThreadCounts>,
     sockets: Pace,
-    /// The highest sums so far. The sums can fall, because the counters of a process that exits are lost unless its
-    /// parent belongs to the part.
+    /// The highest sums of read and written bytes so far. The sums can fall: the counters of a process that exits are
+    /// lost unless its parent belongs to the part.
     block_bytes: Option<Pair>,
 }
 
 impl ProcessReader {
     /// Adds the counters of the processes `pids` to `sample`.
     ///
-    /// In the last sample (`is_last`), it reads threads and block I/O even if they are not due: without them, a span
-    /// that ends shortly before this sample would have no values.
+    /// In the last sample (`is_last`), it reads threads and block I/O even if they are not due. Otherwise a span that
+    /// ends shortly before this sample would have no values.
     pub(super) fn sample(&mut self, pids: &[i32], is_last: bool, sample: &mut PartSample) {
         if let Some(begin) = self.threads.begin(is_last) {
             if let Ok(now) = block_bytes(pids) {
@@ -109,7 +109,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the current time if a read is due, or `must_be` requires one; otherwise `None`.
+    /// Returns the current time if a read is due or `must_be` is true, otherwise `None`.
     fn begin(&self, must_be: bool) -> Option<u64> {
         let now_ns = mono_ns();
         (must_be || now_ns >= self.due_ns).then_some(now_ns)

@@ -135,7 +135,7 @@ impl Sampler {
                         take(&mut readers, &mut host, false, &mut samples);
                     }
                     Ok(Message::Follow(name, next)) => {
-                        // The former processes of the part and their cgroup no longer exist.
+                        // Read the new cgroup: the part's old processes and their cgroup no longer exist.
                         let reader = samples.place(&name).and_then(|place| readers.get_mut(place));
                         if let Some(PartReader { source: Source::Group(reader), .. }) = reader {
                             reader.follow(*next);

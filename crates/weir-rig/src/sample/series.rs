@@ -111,7 +111,8 @@ impl Samples {
         })
     }
 
-    /// Traffic of the part at `index`; `None` if the part has no network namespace, or shares that of an earlier part.
+    /// Traffic of the part at `index`; `None` if the part has no network namespace, or if an earlier part is in the
+    /// same namespace.
     fn network(&self, index: usize, from_ns: u64, to_ns: u64) -> Option<NetworkUsage> {
         let grown = |of: fn(&NetworkUsage) -> Option<u64>| {
             let grown = self.grown(from_ns, to_ns, |tick| of(tick.parts.get(index)?.network.as_ref()?));
@@ -126,8 +127,8 @@ impl Samples {
         })
     }
 
-    /// The shares of the CPU time of all cores, between two times, that the hypervisor stole, that processes outside
-    /// the rig used, and that were idle. `None` if the samples do not cover the span.
+    /// The shares of CPU time of all cores between two times: stolen by the hypervisor, used by processes outside the
+    /// rig, and idle. `None` if the samples do not cover the span.
     pub fn host(&self, from_ns: u64, to_ns: u64) -> Option<HostShare> {
         let grown =
             |field: fn(&HostSample) -> u64| self.grown(from_ns, to_ns, |tick| tick.host.as_ref().map(field));
@@ -361,8 +362,8 @@ mod tests {
         // Before the very first sample at 1.0 s, nothing is known about any part.
         assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
         near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
-        // `others` excludes the new part: of 60 ms busy time per step, 50 are the gateway's, 2 the lab's, and 20 the
-        // generator's (the test data exceeds the total), so others used nothing.
+        // `others` excludes the new part. In each step, the host is busy for 60 ms. The gateway used 50 ms, the lab 2
+        // ms and the generator 20 ms. This sum exceeds the busy time, so others used nothing.
         near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
         assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }
@@ -372,7 +373,7 @@ mod tests {
         let share = half_a_core(None).host(1_050_000_000, 3_950_000_000).unwrap();
         near(share.steal, 0.02);
         near(share.idle, 0.68);
-        // In every step, 60 of 200 ms are busy: 50 by the part, 2 by the lab, and so 8 by others.
+        // In each step, the host is busy for 60 of 200 ms. The part used 50 ms and the lab 2 ms, so others used 8 ms.
         near(share.others, 0.04);
         let usage = half_a_core(None).host_usage(1_050_000_000, 3_950_000_000).unwrap();
         near(usage.core_busy_shares[0], 0.0);

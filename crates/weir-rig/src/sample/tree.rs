@@ -20,9 +20,9 @@ pub(crate) enum Members {
     Containers(Vec<String>),
 }
 
-/// Number of samples between two searches for the processes of a program or container, because a search reads all
-/// processes of the host. A process that starts between two searches is found by the second one, with all its CPU time.
-/// A process that also exits before the second search is missed.
+/// Number of samples between two searches for the processes of a program or container. weir searches rarely, because a
+/// search reads all processes of the host. A process that starts between two searches is found by the second one, with
+/// all its CPU time. If it exits before the second search, it is missed.
 const LOOK_EVERY: u32 = 10;
 
 impl Members {

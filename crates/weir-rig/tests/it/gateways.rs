@@ -156,7 +156,7 @@ fn keeps_its_promises(driver: &str) {
     gateway.stop();
 }
 
-/// Checks that a rewrite replaces the path and keeps the query, and that every host matches, with several workers.
+/// Checks with several workers that a rewrite replaces the path and keeps the query, and that every host matches.
 fn rewrites_for_every_host(driver: &str) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts.clear();

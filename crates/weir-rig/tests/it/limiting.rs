@@ -90,7 +90,7 @@ fn urgent_parts_have_more_weight_than_others() {
     bench.close();
 }
 
-/// The CPU weight of the cgroup at `path`, relative to that of the part; `None` without cgroups.
+/// The CPU weight of the cgroup at `path`, a path relative to the part's cgroup; `None` without cgroups.
 fn weight_of(bench: &Bench, running: &Running, path: &str) -> Option<(CgroupVersion, u64)> {
     let version = bench.rig().cgroups().ok()?;
     let (controller, name) = match version {
@@ -189,7 +189,8 @@ fn samples_contain_the_usage_of_a_process() {
         if burner.part().limits_applied {
             assert!(burnt.periods.unwrap() > 0 && burnt.periods_throttled.unwrap() > 0, "{burnt:?}");
             assert!(burnt.throttled_s.unwrap() > 0.0, "{burnt:?}");
-            // A single thread either runs or is throttled. The kernel can count a period at each border late.
+            // The process has one thread, which either runs or is throttled. The kernel can count the first and the
+            // last period late.
             let wall_s = (to - from) as f64 / 1e9;
             assert!(burnt.cpu_s.total() + burnt.throttled_s.unwrap() <= wall_s + 0.2, "{burnt:?}");
             // If the host pauses this machine, a process can exceed its quota; it gets less in the next periods.

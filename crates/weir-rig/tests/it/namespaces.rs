@@ -10,7 +10,7 @@ use weir_rig::{ProcessSpec, Ready, RigError, Sampler};
 use crate::{Bench, eventually, mono_ns};
 
 const BYTES: u64 = 4 << 20;
-/// Measured traffic may differ by the payload divided by this number: for headers of segments and frames,
+/// Tolerance of measured traffic: the payload divided by this number. It covers headers of segments and frames,
 /// acknowledgements, and the error of samples.
 const HEADS_SHARE: u64 = 20;
 
@@ -32,7 +32,7 @@ fn bench(run_id: &str) -> Option<Bench> {
     }
 }
 
-/// Makes `spec` listen on `address`, and ready when it does.
+/// Makes the process of `spec` listen on `address`. It is ready once it listens.
 fn listening(mut spec: ProcessSpec, address: SocketAddr) -> ProcessSpec {
     spec.listens = vec![address];
     spec.ready = Ready::Tcp(address);

@@ -65,7 +65,7 @@ fn without_root_only_whole_cpus_are_limited_and_other_limits_are_reported_as_mis
             ];
             assert_eq!(found, expected, "{report}");
         }
-        // This user has a delegated cgroup.
+        // weir can use cgroups, because this user has a delegated cgroup.
         None => {
             let limited = ("cgroup-v2", true);
             assert_eq!(found, [limited, limited, limited, limited, ("none", true), limited], "{report}");

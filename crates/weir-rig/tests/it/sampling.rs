@@ -48,7 +48,8 @@ fn samples_of_a_span_contain_only_its_work() {
         spec.listens = vec![address];
         spec.ready = Ready::Tcp(address);
         let worker = bench.rig().launch(&spec).unwrap();
-        // Readiness checks also caused work. Their work is complete once that of a later connection is.
+        // Readiness checks also connect and cause work. That work is complete once the work of a later connection is
+        // complete.
         work(address);
         let sampler = Sampler::start(&[&worker]);
         let before = (written(&worker), switches(&worker));

@@ -10,8 +10,8 @@ fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> 
     status_of(credentials, None, gateway.binding.listen, Asked { host, path }, PATIENCE)
 }
 
-/// Requires TLS, client certificates and tokens together. Checks that the gateway accepts clients that have them, for
-/// both hosts, and rejects clients that lack one.
+/// Requires TLS, client certificates and tokens together. Checks that the gateway accepts clients with all of them, for
+/// both hosts, and rejects clients without one of them.
 fn accepts_only_valid_credentials(driver: &str) {
     let known = tokens(7, 3);
     let gateway = Gateway::start(driver, |binding| {
@@ -57,7 +57,8 @@ fn accepts_only_valid_credentials(driver: &str) {
     gateway.stop();
 }
 
-/// Checks that the gateway selects the right one of many certificates: a client accepts only that for its server name.
+/// Checks that the gateway selects the right one of many certificates: a client accepts only the certificate for its
+/// server name.
 fn serves_the_certificate_of_each_host(driver: &str, change: impl FnOnce(&mut Binding)) {
     let gateway = Gateway::start(driver, |binding| {
         binding.hosts = (1..=20).map(|number| format!("d{number}.gateway.test")).collect();

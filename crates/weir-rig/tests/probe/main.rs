@@ -128,7 +128,7 @@ fn tree() {
     let _ = far.wait();
 }
 
-/// Starts a process in its own session whose parent exits at once.
+/// Starts a process in its own session. The parent of the process exits at once.
 fn away() {
     let own = std::env::current_exe().expect("an executable");
     let forked = Command::new("setsid").arg("--fork").arg(own).arg("wait").status().expect("setsid");
@@ -221,8 +221,8 @@ fn own_process(rig: &Rig, name: &str, part: &str, limits: Limits) -> ProcessSpec
     }
 }
 
-/// Opens a rig and launches a process tree. If `how` is `namespaces`, launches instead a process with a child in
-/// another session, in a network namespace. Prints the process ID and the work folder, and waits to be killed.
+/// Opens a rig and launches a process tree. If `how` is `namespaces`, it launches no tree, but a process in a network
+/// namespace, with a child in another session. Prints the process ID and the work folder, and waits to be killed.
 fn lab(state_dir: &str, temp_dir: &str, how: &str) {
     let rig = open("killed", state_dir, temp_dir, how == "cgroups");
     let namespace = (how == "namespaces").then(|| {

@@ -38,7 +38,7 @@ pub(super) struct Metadata {
     pub(super) help_ref: u32,
 }
 
-/// Builds the table of texts, and finds the index of each.
+/// Builds the table of texts, and finds the index of each text.
 struct Symbols<'a> {
     places: BTreeMap<&'a str, u32>,
     table: Vec<String>,

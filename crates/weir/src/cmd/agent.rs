@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// Name of this agent in the report [default: the name of this host]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The run that started this agent limits and samples its processes
+    /// The run that started this agent limits and samples the agent's processes
     #[arg(long, hide = true)]
     sampled: bool,
 }

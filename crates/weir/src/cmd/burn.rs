@@ -1,5 +1,5 @@
-//! `weir burn`: uses CPU time in addition to that of a program. `weir run --control` uses it to make a gateway
-//! slower by a known share.
+//! `weir burn`: uses extra CPU time, as a fixed share of the CPU time of a program. `weir run --control` makes a
+//! gateway slower with it.
 
 use std::path::PathBuf;
 
@@ -8,13 +8,13 @@ use crate::failure::{Exit, Failure};
 /// Arguments of `weir burn`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Extra CPU time, as share of the CPU time of the program
+    /// Extra CPU time, as a share of the program's CPU time; 0.1 is 10 %
     #[arg(long, value_name = "SHARE")]
     share: f64,
     /// File for the record of its CPU time
     #[arg(long, value_name = "FILE")]
     record: PathBuf,
-    /// Burn for this process, which must be the parent
+    /// Burn a share of this process's CPU time until it ends; it must be the parent of `weir burn`
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     of: Option<i32>,
     /// The program and its arguments
@@ -22,7 +22,8 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// Uses CPU time for an existing process, or starts a process that does so and then executes the program.
+/// With `--of`, uses extra CPU time until that process exits. Without it, starts a child that does the same, and
+/// replaces this process with the program.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| {
         let program = args.command.first().map_or("weir burn", String::as_str);

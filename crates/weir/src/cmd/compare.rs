@@ -110,7 +110,7 @@ pub(crate) struct Args {
     /// Label of B
     #[arg(long, value_name = "NAME")]
     label_b: Option<String>,
-    /// Gorouter CSV: number of cores that equal 100 % CPU
+    /// Gorouter CSV: number of cores that a CPU value of 100 % stands for
     #[arg(long, value_name = "N")]
     cores: Option<f64>,
     /// Add repeats to the run of the gateways A and B until every verdict is decided
@@ -119,8 +119,9 @@ pub(crate) struct Args {
     /// Maximum number of repeats with --until
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
-    /// Exit with 1 if a metric is worse, if B failed and A did not, or if no valid repeat of B reached a value that A
-    /// has. Exit with 2 if nothing could be compared: no metric has enough valid repeats for the verdict `worse`
+    /// Exit with 1 if a metric is worse, if B failed and A did not, or if A has a value of a finding and no valid
+    /// repeat of B has one (like `not recovered`). Exit with 2 if nothing could be compared: no metric has enough valid
+    /// repeats for the verdict `worse`
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -134,7 +135,7 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 }
 
-/// A verdict that makes the result bad.
+/// A verdict for which `weir compare --fail-on` exits with code 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FailOn {
     /// A metric is worse, or B failed
@@ -156,7 +157,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let wanted: Vec<&str> = flags.iter().filter(|(_, is)| *is).map(|(flag, _)| *flag).collect();
     if wanted.len() > 1 {
         let message = format!("{} all use standard output", wanted.join(" and "));
-        return Err(Failure::wrong_use(message, "use a file for all but one of them"));
+        return Err(Failure::wrong_use(message, "print only one of them; write the others to files"));
     }
     let [a, b] = datasets(&args)?;
     let mut comparison = compare(&a, &b, &question)?;
@@ -168,7 +169,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         }
     }
     if args.json {
-        print(serde_json::to_string_pretty(&comparison).expect("a comparison is a tree of plain values"));
+        print(serde_json::to_string_pretty(&comparison).expect("a comparison can always be written as JSON"));
     } else if wanted.is_empty() {
         print(weir_report::comparison_terminal(&comparison, width(), color()));
     }
@@ -196,7 +197,7 @@ fn datasets(args: &Args) -> Result<[Dataset; 2], Failure> {
     Ok([a, b])
 }
 
-/// The exit code of `--fail-on worse`: bad if a metric is worse. An error if no metric could be judged.
+/// Returns the exit code of `--fail-on worse`: 1 if a metric is worse. Returns an error if no metric could be judged.
 fn gate(comparison: &Comparison) -> Result<Exit, Failure> {
     if comparison.is_worse() {
         return Ok(Exit::BadResult);

@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// Additional driver directory: one driver, or one directory per driver; may be repeated
     #[arg(long, value_name = "DIR")]
     drivers: Vec<PathBuf>,
-    /// Skip the measurements of generator ceiling, latency floor and detectable differences, which take a minute and a
-    /// half
+    /// Skip the measurements that take a minute and a half in total: generator ceiling, latency floor and detectable
+    /// differences
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -55,7 +55,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
             match before.filter(|before| is_quiet(before) && !is_quiet(&bounds)) {
                 None => store.keep_bounds(&bounds)?,
                 Some(_) => note(
-                    "other processes use this host now; weir keeps its earlier results from the quiet host",
+                    "other processes use this host now; weir keeps the earlier results, which it measured while the \
+                    host was quiet",
                 ),
             }
         }
@@ -74,7 +75,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
     examination.advise();
     if args.json {
-        print(serde_json::to_string_pretty(&examination).expect("an examination is plain values"));
+        print(
+            serde_json::to_string_pretty(&examination).expect("an examination can always be written as JSON"),
+        );
     } else {
         tell(&examination);
     }

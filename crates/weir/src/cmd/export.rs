@@ -65,8 +65,8 @@ enum Format {
     /// requests that completed, failed or timed out; `passes` of http_req_failed counts the failed ones.
     /// dropped_iterations counts requests that were never sent. vus counts connections. Ending: .json
     K6,
-    /// Locust request statistics, latencies in ms without rounding. Each route has a row, and each load a row
-    /// Aggregated. Requests that were never sent count as failures. Average Content Size is N/A. Ending: .csv
+    /// Locust request statistics, latencies in ms without rounding. One row per route, and one row Aggregated per load.
+    /// Requests that were never sent count as failures. Average Content Size is N/A. Ending: .csv
     Locust,
 }
 
@@ -197,7 +197,12 @@ fn findings(format: Format, run: &Run, summary: &Summary) -> Result<Vec<u8>, Fai
 }
 
 fn inexpressible(run: &Run, error: &weir_export::ExportError) -> Failure {
-    let remedy = "this cell is damaged in the database; export the other cells one by one with --cell N";
+    let remedy = match error {
+        weir_export::ExportError::Histogram { .. } => {
+            "this cell is damaged in the database; export the other cells one by one with --cell N"
+        }
+        weir_export::ExportError::Parquet(_) => "report this as a bug, and use another --format",
+    };
     Failure::environment(format!("run {}: {error}", run.id), remedy)
 }
 

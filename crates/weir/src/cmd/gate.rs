@@ -15,7 +15,7 @@ Exit codes:
   4    undecided: too few valid repeats, or too much noise, for an objective or a main result;
        --fail-on worse: nothing could be compared
   130  interrupted; --resume continues
-If several apply, 130 comes before 1, and 1 before 4.
+If several codes apply, 130 takes precedence over 1, and 1 over 4.
 With --fail-on missed, 4 becomes 0. docs/ci.md has pipelines for both settings.";
 
 /// Explains the exit codes in the help of `weir report`.
@@ -29,7 +29,7 @@ Exit codes:
      or the run is not complete
 With --fail-on missed, 4 becomes 0.";
 
-/// The mildest outcome that fails a gate.
+/// The least serious outcome for which the exit code is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Gate {
     /// Exit with 1 if an objective is missed or a cell failed, and with 0 if a result is undecided

@@ -15,7 +15,7 @@ use weir_lab::agents::{alive_mark, prepared_mark};
 
 use crate::failure::{Exit, Failure};
 
-/// Arguments of the lab's processes during a load.
+/// Arguments of the processes that a run starts for a load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Specification, a JSON file
@@ -56,20 +56,20 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     let record =
         weir_engine::run_behind(gate, &spec, progress, &stop).map_err(|error| engine_failure(&error))?;
     if is_alone.load(Ordering::Acquire) {
-        let message = format!("load ended: no heartbeat of the agent for {} s", SILENCE_MAX.as_secs());
+        let message = format!("load ended: no heartbeat from the agent for {} s", SILENCE_MAX.as_secs());
         return Err(Failure::environment(message, "check that the agent runs, and that its disk has space"));
     }
     write_whole(&args.own.record, &record)?;
     Ok(Exit::Good)
 }
 
-/// Time without a sign of life from the agent after which the load ends.
+/// The load ends after this time without a heartbeat of the agent.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
-/// How often the load checks for signs of life.
+/// How often the load checks for heartbeats.
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load and sets `is_alone` if the agent has not changed the file `mark` for 3 s. An agent that was
-/// stopped could not end the load itself.
+/// Ends the load and sets `is_alone` if the agent has not changed the file `mark` for 3 s. The agent cannot end the
+/// load itself if it was stopped.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());

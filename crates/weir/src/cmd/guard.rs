@@ -1,4 +1,4 @@
-//! `weir guard`: cleans up if the process of a run dies. Each run starts one; users do not.
+//! `weir guard`: cleans up if the process of a run dies. Each run starts a guard; users do not start it.
 
 use std::path::PathBuf;
 

@@ -37,7 +37,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Imported::New => {
             let done = archive.cells.len();
             let planned = weir_results::words::counted(run.plan.len() as u64, "cell");
-            print(format_args!("imported run {}: {}, {done} of {planned}, into {there}", run.id, run.name));
+            print(format_args!("imported run {} ({}, {done} of {planned}) into {there}", run.id, run.name));
             print(with_database(&format!("`weir report {}` prints its report", run.id)));
         }
         Imported::Present => {

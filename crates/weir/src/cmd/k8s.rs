@@ -50,7 +50,7 @@ struct RunArgs {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
-    /// Namespace of the run, if it existed before the run
+    /// Namespace of the run; required if the namespace existed before the run
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
     #[command(flatten)]

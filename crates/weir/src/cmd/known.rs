@@ -1,4 +1,4 @@
-//! What a scenario is checked against: the available drivers, and this host.
+//! The facts that weir uses to validate a scenario: the available drivers, and this host.
 
 use std::sync::OnceLock;
 
@@ -31,8 +31,8 @@ pub(crate) fn known(drivers: &Drivers) -> Known {
     }
 }
 
-/// Tries whether this host can create network namespaces; the error says why not. The result is kept, because each
-/// point of a run checks it.
+/// Checks whether this host can create network namespaces; the error says why not. The result is kept, because weir
+/// needs it for each point of a run.
 fn namespaces() -> Result<(), String> {
     static TRIED: OnceLock<Result<(), String>> = OnceLock::new();
     TRIED.get_or_init(weir_rig::try_namespaces).clone()

@@ -87,8 +87,8 @@ fn exit(args: &Args, record: &LoadRecord, was_interrupted: bool) -> Exit {
     }
 }
 
-/// Judges whether the result is valid, from the load generators alone. The CPU use of the server is unknown. With
-/// several agents, `usage` is that of the agent closest to its CPU limit.
+/// Judges whether the result is valid, with evidence only from the load generators. The CPU use of the server is
+/// unknown. `usage` is the usage of the load generator, or of the agent closest to its CPU limit.
 fn judge_alone(record: &LoadRecord, spec: &LoadSpec, usage: Option<&Usage>) -> Judgement {
     let evidence = Evidence {
         record,
@@ -174,7 +174,8 @@ fn load(args: &Args, targets: &[Target]) -> Result<Load, Failure> {
     })
 }
 
-/// One request per URL; the requests differ only in their paths. Returns none if a request file is given.
+/// One request per URL; the requests differ only in their paths. Returns an empty list if `--file` provides the
+/// requests.
 fn mix(args: &Args, targets: &[Target]) -> Result<Vec<Request>, Failure> {
     if args.requests.file.is_none() {
         return targets.iter().map(|target| request(args, &target.path)).collect();

@@ -76,7 +76,7 @@ struct Faults {
     /// Share of responses that end after half of the body
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     half: Share,
-    /// Share of responses whose body is sent in ten pieces over a time, like 1%:2s
+    /// Share of responses whose body is sent in ten pieces over TIME, like 1%:2s
     #[arg(long, value_name = "SHARE:TIME")]
     slow: Option<Slow>,
     /// Accept connections and read requests, but never respond
@@ -176,7 +176,7 @@ impl Tls {
 
 /// Serves until Ctrl-C or SIGTERM.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
-    // Signals are registered before the first output, because whoever reads that line may send a signal
+    // Signal handlers are registered before the first output, because a program that reads it may send a signal
     // immediately.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| {
         Failure::environment(
@@ -234,7 +234,7 @@ mod tests {
             (&["--delay", "const:1"], "for '--delay <DELAY>': `1` has no unit"),
             (&["--drift", "1ms"], "for '--drift <TIME/TIME>': `1ms` is not a drift"),
             (&["--stall", "1s/200ms"], "for '--stall <TIME/TIME>': `1s/200ms` is a stall that never ends"),
-            (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share and a time"),
+            (&["--slow", "1%"], "for '--slow <SHARE:TIME>': `1%` is not a share followed by a time"),
             (&["--resets", "200%"], "for '--resets <SHARE>': `200%` is more than 100%"),
             (&["--close-after", "0"], "invalid value '0' for '--close-after <N>'"),
             (&["--delay", "exp:1ms", "--service", "exp:1ms"], "cannot be used with"),
@@ -316,7 +316,7 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(Origin)).unwrap().to_string();
         for argument in command().get_arguments() {
             let name = argument.get_id().as_str();
-            // A run chooses the address itself, and `tls` is a map in the schema of scenarios.
+            // Scenarios have no `listen`, because a run chooses the address. In their schema, `tls` is a map.
             if name != "listen" {
                 assert!(schema.contains(&format!("\"{name}\":")), "{name} is not in the schema");
             }

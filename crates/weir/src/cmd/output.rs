@@ -11,7 +11,7 @@ use weir_report::{escaped, escaped_but_styles};
 
 use crate::failure::Failure;
 
-/// The error of the first text that could not be printed.
+/// The first write error on standard output.
 static LOST: OnceLock<String> = OnceLock::new();
 
 /// Prints a line to standard output. If this fails, [`lost`] reports it when the command ends.

@@ -1,4 +1,4 @@
-//! `weir publish`: publishes messages to NATS periodically, in its own process, which a run starts.
+//! `weir publish`: a process that a run starts to publish messages to NATS periodically.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -14,8 +14,8 @@ use crate::failure::{Exit, Failure};
 /// How often the process checks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Publishes until SIGINT or SIGTERM, and records when. Failed publications are recorded too, because a fault may
-/// have stopped the server. The next publication then connects again.
+/// Publishes until SIGINT or SIGTERM, and records the time of each publication. Failed publications are recorded too,
+/// because a fault may have stopped the server. After a failure, the next publication connects again.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: PublishSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;

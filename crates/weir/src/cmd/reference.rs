@@ -43,18 +43,19 @@ const COLUMNS: &str = "\
 Look up a column of `weir export --format csv` or `parquet`, and of `cells.csv` of a report. `weir reference columns` prints \
 this page; [export.md](../export.md) shows how to export.
 
-- A row is a load of a cell (`set` is `load`), or a step (`step`) or route (`route`) of that load, or a failed cell (without \
-`set`). Filter by `set` before you add rows up. Rows of steps and routes contain only names, request counts, times, and the \
+- Each row is a load of a cell (`set` is `load`), a step of that load (`set` is `step`), a route of that load (`set` is \
+`route`), or a failed cell (`set` is empty). Filter by `set` before you add rows up. Rows of steps and routes \
+contain only names, request counts, times, and the \
 verdicts of their load.
 - A value that was not measured is missing, never 0. Shares are 0 to 1.
 - Latency is from the intended send time (open loop) or the send (closed loop) to the last byte. Service time is from the \
-send to the last byte; it is missing for routes. Lateness is send minus intended send time; it is missing in closed loop and \
-for routes.
-- Quantiles are nearest-rank. Quantiles of the latency rank unanswered requests last; mean and standard deviation cover \
-answered requests only.
+send to the last byte; it is missing for routes. Lateness is actual minus intended send time; it is missing in \
+closed loop and for routes.
+- Quantiles are nearest-rank. In quantiles of latency and service time, unanswered requests count as the slowest; \
+mean and standard deviation cover answered requests only.
 - *integer* is an unsigned INT64 in Parquet, *float* a DOUBLE, *text* UTF-8.
-- New versions of weir add columns, but never rename one. The format `json` also has each status code, part, error message and \
-second.";
+- New versions of weir add columns, but never rename one. The format `json` also has values for each status code, \
+part, error message and second.";
 
 const FINDINGS: &str = "\
 `weir export --findings` has a row per value of a finding. A report has the same rows in `findings.csv`.";

@@ -61,12 +61,13 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let overrides =
         Overrides { set: args.set.clone(), gateways: vec![args.gateway.clone()], ..Overrides::default() };
     let checked = weir_lab::read(&Source::find(&args.scenario)?, &overrides, &known(&drivers))?;
-    // If the scenario has several points, the first one is used. The manifest names it.
+    // If the scenario has several points (combinations of axes and cases), weir renders the first one. The manifest
+    // names it.
     let Some(point) = checked.points.first() else { return Err(nothing(&args)) };
     let Some(gateway) = point.scenario.gateways.first() else { return Err(nothing(&args)) };
     if gateway.is_remote() {
         let message = format!("gateway `{}` is remote, so weir renders no files for it", gateway.name);
-        return Err(Failure::wrong_use(message, "name another gateway with --gateway"));
+        return Err(Failure::wrong_use(message, "select another gateway with --gateway"));
     }
     let driver = drivers.driver(&gateway.driver)?;
     let binary = match &gateway.image {
@@ -77,14 +78,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let listen = gateway.listen.unwrap_or(args.listen);
     let config = checked.configurations.get(&gateway.name).cloned();
     if let Some(config) = &config {
-        // The address is fixed, as with `listen` in a scenario.
+        // The address is fixed, as if the scenario set `listen`.
         driver.check_configuration(config, true)?;
     }
     let origins = origins(args.origin, point.scenario.origin.replica_count())?;
-    // A run without a seed draws one at random, so its tokens differ from these.
+    // If the scenario has no seed, a run uses a random seed. Its tokens then differ from the rendered tokens.
     let seed = point.scenario.seed.unwrap_or_default();
     let addresses = Addresses { listen, admin: args.admin, origins: &origins };
-    // Additional addresses, and those of services, use the ports after the admin port.
+    // Additional addresses and the addresses of services use the ports after the admin port.
     let mut ports = args.admin.port().saturating_add(1)..;
     let mut addressed = |names: &[String]| -> BTreeMap<String, SocketAddr> {
         let with_ports = names.iter().zip(&mut ports);
@@ -187,7 +188,7 @@ fn services(
 }
 
 fn nothing(args: &Args) -> Failure {
-    Failure::wrong_use(format!("{}: no gateway to render", args.scenario), "name one with --gateway")
+    Failure::wrong_use(format!("{}: no gateway to render", args.scenario), "select a gateway with --gateway")
 }
 
 /// The addresses of the servers of the upstream, with consecutive ports.
@@ -195,8 +196,10 @@ fn origins(first: SocketAddr, replicas: u32) -> Result<Vec<SocketAddr>, Failure>
     let port = |place: u32| u16::try_from(u32::from(first.port()) + place).ok();
     let of = |place| port(place).map(|port| SocketAddr::new(first.ip(), port));
     (0..replicas).map(of).collect::<Option<_>>().ok_or_else(|| {
-        let message =
-            format!("--origin {first}: the upstream needs {replicas} consecutive ports from this port");
+        let message = format!(
+            "--origin {first}: the upstream needs {replicas} consecutive ports from this port, but the \
+            highest port is 65535"
+        );
         Failure::wrong_use(message, "use a lower port")
     })
 }
@@ -214,7 +217,7 @@ fn binary(driver: &Driver, given: Option<&Path>) -> Result<Binary, Failure> {
     }
 }
 
-/// Example values for templates of manifests, with the names that a run called `run` would have.
+/// Example values for templates of manifests, with the names of a run whose ID is `run`.
 fn example_pods(scenario: &Scenario) -> PodBinding {
     PodBinding {
         namespace: "weir-run".into(),

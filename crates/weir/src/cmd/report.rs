@@ -114,14 +114,14 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
     let (run, cells) = (store.run(id)?, store.cells(id)?);
     let summary = summarize(&run, &cells);
     let refused = |why: &str| {
-        let remedy = "use one of --format terminal, md, csv, junit, or --json; or give a folder";
+        let remedy = "use --json, or --format with one of terminal, md, csv and junit; or give a folder";
         Failure::wrong_use(format!("--out -: {why}"), remedy)
     };
     let not_written = |error| unwritable(Path::new("standard output"), &error, "report this as a bug");
     match args.formats.as_slice() {
         [] if args.json => print(document(&run, &cells, &summary, None)),
         [] => return Err(refused("a report is several files, which standard output cannot hold")),
-        [Format::Html] => return Err(refused("report.html needs its folder with pages and charts")),
+        [Format::Html] => return Err(refused("report.html needs a folder for its pages and charts")),
         [Format::Terminal] => print(weir_report::terminal(&run, &cells, &summary, width(), color())),
         [Format::Md] => print(weir_report::markdown(&run, &cells, &summary).trim_end()),
         [Format::Csv] => {
@@ -140,7 +140,7 @@ fn printed(store: &Store, id: &str, args: &Args) -> Result<Exit, Failure> {
 
 fn document(run: &Run, cells: &[Cell], summary: &Summary, comparison: Option<&Comparison>) -> String {
     let document = Document { run, cells, summary, comparison };
-    serde_json::to_string(&document).expect("results are a tree of plain values")
+    serde_json::to_string(&document).expect("results can always be written as JSON")
 }
 
 fn print_problems(summary: &Summary) {
@@ -182,7 +182,7 @@ pub(super) fn tell(store: &Store, id: &str, wanted: &Wanted<'_>) -> Result<Exit,
         print("");
         print(weir_report::comparison_terminal(comparison, width(), color()));
     }
-    // The problems are repeated here: the end of a log in CI often does not show the beginning of the tables.
+    // The problems are repeated here, because CI often shows only the end of a log.
     if !tables || !std::io::stdout().is_terminal() {
         print_problems(&summary);
     }
@@ -200,7 +200,7 @@ pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
 /// Checks that the JUnit file can be written.
 pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
-        let message = "--junit -: standard output is used by the report";
+        let message = "--junit -: the report uses standard output";
         return Err(Failure::wrong_use(
             message,
             "give a file; `weir report last --format junit --out -` prints the tests of a finished run",
@@ -232,7 +232,8 @@ pub(super) fn check_folder(out: Option<&Path>, id: &str) -> Result<(), Failure> 
     if out == Some(Path::new("-")) {
         return Err(Failure::wrong_use(
             "--out -: a report is several files, which standard output cannot hold",
-            "give a directory with --out DIR; `weir report last --format md --out -` prints one text of a finished run",
+            "give a directory with --out DIR; `weir report last --format md --out -` prints the report of a finished \
+            run as one text",
         ));
     }
     let dir = folder(out, id);

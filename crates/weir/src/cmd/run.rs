@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// Seed of the random order of measurements and of the arrival times
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     seed: Option<u64>,
-    /// URL of the Prometheus server with CPU and memory of the remote gateway (`driver: remote`)
+    /// URL of the Prometheus server that has the CPU and memory metrics of the remote gateway (`driver: remote`)
     #[arg(long, value_name = "URL", conflicts_with = "resume")]
     prometheus: Option<String>,
     /// Label matchers for the series of the gateway, like namespace="shop",pod=~"gw-.*"
@@ -79,8 +79,8 @@ pub(crate) struct Args {
     on: Option<On>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// With agents:N and ssh: address where agents join; samplers and the upstream's agent use the following ports.
-    /// With ssh, 0.0.0.0 means the address of this host that the SSH connection uses
+    /// With --on agents:N or ssh:HOST, the address where agents join; samplers and the upstream's agent use the next
+    /// ports. With ssh:HOST, 0.0.0.0 means the address of this host that the SSH connection uses
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
     /// With agents:N: file that agents need to join this run. The run waits up to five minutes for the agents
@@ -100,8 +100,8 @@ pub(crate) struct Args {
     /// Resume an interrupted run, or add --repeats to a finished one: its ID, a prefix of the ID, or `last`
     #[arg(long, value_name = "RUN")]
     resume: Option<String>,
-    /// Add repeats until the confidence interval of each main value is narrow enough: within 5 % of the mean (CPU per
-    /// request) or 10 % (throughput, p50). METRIC=SHARE changes or adds a tolerance, like p99=25%
+    /// Add repeats until the confidence interval of each main value is narrow enough: for CPU per request within 5 % of
+    /// its mean, for throughput and p50 within 10 %. METRIC=SHARE changes or adds a tolerance, like p99=25%
     #[arg(long, value_name = "METRIC=SHARE,..", num_args = 0..=1, default_missing_value = "default")]
     until: Option<Until>,
     /// Maximum number of repeats with --until. weir also stops after 6 repeats if none is valid
@@ -302,7 +302,7 @@ fn resume(args: &Args, drivers: &Drivers, name: &str) -> Result<Exit, Failure> {
     go(args, drivers, &run, &prepared, &mut store, &notes)
 }
 
-/// Measures the cells of `run` that are left, and reports the results.
+/// Measures the remaining cells of `run`, and reports the results.
 fn go(
     args: &Args,
     drivers: &Drivers,
@@ -311,7 +311,7 @@ fn go(
     store: &mut Store,
     notes: &[String],
 ) -> Result<Exit, Failure> {
-    // The outputs are checked before hours of measuring.
+    // Outputs are checked first, because measuring may take hours.
     check_outputs(args, run)?;
     let baseline = args.baseline.as_deref().map(|name| Baseline::find(store, name, run)).transpose()?;
     let finished = store.finished(&run.id)?;
@@ -380,7 +380,7 @@ fn go(
     }
 }
 
-/// Measures the cells of `run` that are left on this host.
+/// Measures the remaining cells of `run` on this host.
 fn measured_here(
     args: &Args,
     drivers: &Drivers,
@@ -408,8 +408,8 @@ fn measured_here(
     Ok(ended)
 }
 
-/// Measures the cells of `run` that are left. With `--until`, adds repeats until the confidence intervals are
-/// narrow enough.
+/// Measures the remaining cells of `run`. With `--until`, adds repeats until the confidence intervals are narrow
+/// enough.
 fn measured(
     args: &Args,
     run: &Run,
@@ -499,7 +499,7 @@ fn check_outputs(args: &Args, run: &Run) -> Result<(), Failure> {
     report::check_junit(path)
 }
 
-/// Returns the exit of `--fail-on worse`. Prints the reason if it is not 0.
+/// Returns the exit code for `--fail-on worse`. Prints the reason if the code is not 0.
 fn gate_of(comparison: &Comparison) -> Exit {
     if comparison.is_worse() {
         note("exit code 1: worse than the baseline");

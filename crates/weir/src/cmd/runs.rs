@@ -26,7 +26,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         None => vec![],
     };
     if args.json {
-        print(serde_json::to_string_pretty(&runs).expect("listings are plain values"));
+        print(serde_json::to_string_pretty(&runs).expect("listings can always be written as JSON"));
     } else if runs.is_empty() {
         print(with_database("no runs yet; `weir run quickstart` creates one"));
     } else {

@@ -49,6 +49,6 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         Document::Driver => schema_for!(DriverFile),
         Document::Service => schema_for!(ServiceFile),
     };
-    print(serde_json::to_string_pretty(&schema).expect("a schema is a tree of plain values"));
+    print(serde_json::to_string_pretty(&schema).expect("a schema can always be written as JSON"));
     Ok(Exit::Good)
 }

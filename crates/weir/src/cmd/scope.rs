@@ -1,7 +1,7 @@
 //! CPU and memory limits without root: weir restarts itself in a scope of the user's systemd.
 
-/// Restarts this program in a systemd scope if its limits need one. If this fails, prints why and continues.
-/// Reports then mark the parts without limits, too.
+/// Restarts this program in a systemd scope if its limits need one. If this fails, prints why and continues. Reports
+/// mark parts that ran without limits.
 pub(crate) fn enter_scope() {
     if let Err(why) = weir_rig::start_again_in_scope() {
         super::output::note(format_args!(

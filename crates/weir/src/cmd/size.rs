@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// core, costs at different limits are comparable. A month has 730 hours
     #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     price: Option<HourlyPrice>,
-    /// Growth of the request rate per year, like 30%/y; adds the instances needed in 12 and 24 months, compounded
+    /// Growth of the request rate per year, like 30%/y (compound); also prints the instances needed in 12 and 24 months
     #[arg(long, value_name = "GROWTH", allow_hyphen_values = true)]
     growth: Option<Growth>,
     /// If no load reached --max-cpu, estimate from CPU time per request; the result is marked `extrapolated`
@@ -66,8 +66,7 @@ struct Document<'a> {
     sizing: &'a Sizing,
 }
 
-/// Computes the number of instances for every gateway of the run. The exit code shows whether each gateway has a
-/// number.
+/// Computes the number of instances for every gateway of the run. The exit code is 1 if a gateway has no result.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let demand = demand(&args)?;
     let store = args.database.open()?;
@@ -81,10 +80,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     require_something(&run.id, &sizing)?;
     if args.json {
         let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
-        print(serde_json::to_string_pretty(&document).expect("a sizing is a tree of plain values"));
+        print(serde_json::to_string_pretty(&document).expect("a sizing can always be written as JSON"));
     } else {
-        // JSON keeps the placeholders, because programs compare it with the report page, which has no database and
-        // no run ID.
+        // JSON keeps the placeholders, like the report page, which has no database and no run ID. So programs can
+        // compare both.
         name_the_run(&mut sizing, &run);
         print(weir_report::sizing(&run, &sizing, width(), color()).trim_end());
     }
@@ -94,8 +93,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     }
 }
 
-/// Replaces the placeholders in the commands that remedies suggest: by the ID of the run, and by twice its number
-/// of repeats.
+/// Replaces the placeholders in suggested commands: `RUN` with the ID of the run, and `N` with twice its number of
+/// repeats.
 fn name_the_run(sizing: &mut Sizing, run: &Run) {
     let repeats = run.plan.iter().map(|key| key.repeat.saturating_add(1)).max().unwrap_or(1);
     for offer in &mut sizing.offers {
@@ -128,8 +127,7 @@ fn demand(args: &Args) -> Result<Demand, Failure> {
     })
 }
 
-/// Rejects a request without an objective and without `--max-cpu`, because then no rate would be too high for an
-/// instance.
+/// Requires an objective or `--max-cpu`. Without both, no rate would be too high for an instance.
 fn require_something(id: &str, sizing: &Sizing) -> Result<(), Failure> {
     let asks_nothing = sizing.offers.iter().find(|offer| offer.bounds.is_empty());
     match asks_nothing.filter(|_| sizing.demand.cpu_share_max.is_none()) {

@@ -1,12 +1,11 @@
-//! `weir slow`: runs slow clients in its own process, which a run starts. It reads a specification and writes
-//! counts.
+//! `weir slow`: a process that a run starts for slow clients. It reads a specification and writes counts.
 
 use weir_engine::{SlowSpec, run_slow};
 
 use super::generate::{Args, read_spec, until_signalled, write_whole};
 use crate::failure::{Exit, Failure};
 
-/// Runs slow clients until SIGINT or SIGTERM, and writes the counts of what happened to them.
+/// Runs slow clients until SIGINT or SIGTERM, and writes the counts of their outcomes.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let spec: SlowSpec = read_spec(&args.spec)?;
     let stop = until_signalled()?;

@@ -14,11 +14,11 @@ use crate::failure::Failure;
 pub(crate) use loads::WatchedLoad;
 pub(crate) use run::RunWatcher;
 
-/// The name of throughput in the bounds of a judgement. Metrics with their own bounds have their own verdict.
+/// The name that a judgement's bounds use for throughput. Each metric with bounds gets a separate verdict.
 const THROUGHPUT: &str = "throughput";
-/// The name of CPU time per request in the bounds of a judgement.
+/// The name that a judgement's bounds use for CPU time per request.
 const CPU: &str = "cpu";
-/// The names of latencies with their own bounds in a judgement.
+/// The names of the latencies for which a judgement has separate bounds.
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
 /// Environment variable with header fields for each remote-write request.
@@ -96,7 +96,7 @@ fn failure(flag: &str, error: &WatchError) -> Failure {
     }
 }
 
-/// Pushes a second of a load. If its histogram cannot be read, it is pushed without latencies.
+/// Pushes the values of one second of a load. If the histogram cannot be read, pushes them without latencies.
 fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     let latency = live.second.latency.decode().unwrap_or_else(|_| weir_results::new_histogram());
     let second = Second {
@@ -113,7 +113,7 @@ fn push_second(watch: &Watch, labels: &Labels, live: &LiveSecond) {
     watch.second(labels, &second);
 }
 
-/// The labels for the part of the load that `agent` drives.
+/// The labels for the shard of `agent`.
 fn of_agent(labels: &Labels, agent: &str) -> Labels {
     Labels { agent: agent.to_owned(), ..labels.clone() }
 }
@@ -147,7 +147,7 @@ fn target(spec: &LoadSpec) -> Target {
         fields.find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     });
     let authority = host.unwrap_or(&spec.connect);
-    // With a template, there is not a single host.
+    // An authority with a template has more than one host.
     let authority = Some(authority).filter(|authority| !authority.contains('{'));
     let (address, port) = match authority.and_then(|authority| authority.rsplit_once(':')) {
         Some((address, port)) if port.parse::<u16>().is_ok() => (Some(address), port.parse().ok()),
@@ -179,8 +179,8 @@ fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     all
 }
 
-/// The verdict about a metric. If the judgement has no bounds, the reasons for the whole group of metrics make it
-/// invalid.
+/// The verdict about a metric. Without bounds in the judgement, the metric is invalid if there are reasons against its
+/// group of metrics.
 fn verdict(judgement: &Judgement, name: &str, of_metric_reasons: &[Reason]) -> Verdict {
     let Some(bounds) = &judgement.bounds else { return of_metric(name, of_metric_reasons) };
     let Some(bounds) = bounds.get(name).filter(|bounds| !bounds.is_valid) else {

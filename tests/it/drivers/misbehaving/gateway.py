@@ -14,7 +14,7 @@ import threading
 SHOUTED_BYTES = 64 << 20
 # Requests before "quitting" or "eating" begins: more than any readiness check sends, fewer than a phase sends.
 PATIENCE = 100
-# A way with this prefix also listens on a second address, which follows the prefix.
+# Prefix of a way: the gateway also listens on the address that follows the prefix.
 ALSO = "listening also on "
 
 
@@ -101,7 +101,7 @@ def main():
         line = b"I am about to listen, and will say so until everybody knows\n" * 1024
         for _ in range(SHOUTED_BYTES // len(line)):
             sys.stderr.buffer.write(line)
-    # The extra address comes first: a gateway that listens on the expected address listens on both.
+    # Listens on the extra address first: once the expected address accepts connections, both do.
     servers = [listener(way.removeprefix(ALSO))] if way.startswith(ALSO) else []
     servers.append(listener(listen))
     gateway = Gateway(way, parse(origin))

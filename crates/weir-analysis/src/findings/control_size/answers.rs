@@ -11,9 +11,9 @@ use crate::verdicts::reasons::reason_name;
 /// Whether the size of the control plane matters in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
-    /// The whole interval lies within the margin.
+    /// The whole interval of the ratio lies within the margin.
     Same,
-    /// The whole interval lies beyond the margin.
+    /// The whole interval of the ratio lies beyond the margin.
     Matters,
     /// The comparison is undecided, for this reason.
     Undecided(String),
@@ -81,7 +81,7 @@ fn too_few(figure: &FigureComparison, blocks: usize) -> String {
 fn reason(figure: &FigureComparison) -> String {
     let (low, high) = (1.0 / (1.0 + figure.margin), 1.0 + figure.margin);
     match (&figure.beyond, figure.interval) {
-        (Some(beyond), _) => beyond.sentence("those with the largest size"),
+        (Some(beyond), _) => beyond.sentence("with the largest size"),
         (None, Some([from, to])) if from > high || to < low => {
             format!(
                 "the interval lies beyond the margin, but weir reports a difference only with at least {CLAIM_REPEATS} \
@@ -153,7 +153,7 @@ struct Clause<'a> {
     loads: Vec<String>,
 }
 
-/// Groups comparisons that differ only in size and load, if each size has all loads.
+/// Groups comparisons that differ only in size and load. All sizes in a group have the same loads.
 fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
     let is_alike = |a: &Compared<'_>, b: &Compared<'_>| {
         a.figure.measure == b.figure.measure && a.largest == b.largest && a.answer == b.answer
@@ -173,7 +173,9 @@ fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
     kinds.iter().flat_map(of_kind).collect()
 }
 
-/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`; `None` without any.
+/// States which metrics are the same:
+/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`. `None` if `same` is
+/// empty.
 fn alike(same: &[&Compared<'_>]) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before: Option<Clause<'_>> = None;
@@ -184,8 +186,8 @@ fn alike(same: &[&Compared<'_>]) -> Option<String> {
         let continued =
             before.as_ref().filter(|last| last.sizes == clause.sizes && last.of.largest == of.largest);
         words.push(match continued {
-            Some(last) if last.loads == clause.loads => format!("{noun} within {margin}"),
-            Some(_) => format!("{noun} at {loads} within {margin}"),
+            Some(last) if last.loads == clause.loads => format!("{noun} is the same within {margin}"),
+            Some(_) => format!("{noun} at {loads} is the same within {margin}"),
             None => format!(
                 "with {}, {noun} at {loads} is the same within {margin} as with {}",
                 join(&clause.sizes),
@@ -197,31 +199,36 @@ fn alike(same: &[&Compared<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// `with 0.1 cores, throughput at users-4 is 0.700 (0.689 .. 0.711) times that with 1 core`.
+/// States how much metrics differ:
+/// `with 0.1 cores, throughput at users-4 is 0.700 (0.689 .. 0.711) times the value with 1 core`.
 fn different(matters: &[&Compared<'_>]) -> String {
     let words = |of: &&Compared<'_>| {
         let Compared { load, size, largest, figure, .. } = of;
         let noun = noun(figure.measure);
         match (&figure.beyond, figure.ratio, figure.interval) {
             (Some(beyond), ..) => {
-                let with = format!("those with {largest}");
+                let with = format!("with {largest}");
                 format!("with {size}, {noun} at {load} is {}", beyond.sentence(&with))
             }
             (None, None, Some(interval)) => {
                 format!(
-                    "with {size}, {noun} at {load} is {} times that with {largest}",
+                    "with {size}, {noun} at {load} is {} times the value with {largest}",
                     interval_words(interval)
                 )
             }
             (None, ..) => {
-                format!("with {size}, {noun} at {load} is {} times that with {largest}", figure.ratio_words())
+                format!(
+                    "with {size}, {noun} at {load} is {} times the value with {largest}",
+                    figure.ratio_words()
+                )
             }
         }
     };
     matters.iter().map(words).collect::<Vec<_>>().join("; ")
 }
 
-/// `throughput at users-4 with 0.1 cores (the interval crosses the margin of 10 %)`; `None` without any.
+/// States which metrics are undecided, and why:
+/// `throughput at users-4 with 0.1 cores (the interval crosses the margin of 10 %)`. `None` if `undecided` is empty.
 fn open(undecided: &[&Compared<'_>]) -> Option<String> {
     let words = |clause: Clause<'_>| {
         let noun = noun(clause.of.figure.measure);
@@ -232,7 +239,7 @@ fn open(undecided: &[&Compared<'_>]) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// States which difference this run can detect, and how many repeats would decide; `None` if the noise is unknown.
+/// States which difference this run can detect, and how many repeats a decision needs; `None` if the noise is unknown.
 fn forecast(undecided: &[&Compared<'_>]) -> Option<String> {
     let known = || undecided.iter().filter(|of| of.figure.smallest_effect.is_some());
     let smallest = known().filter_map(|of| of.figure.smallest_effect).reduce(f64::max)?;

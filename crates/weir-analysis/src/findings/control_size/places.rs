@@ -16,7 +16,8 @@ use crate::points::measured::{Repeat, Repeats, role_usage};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The axis that sets the whole size of the control plane, and the prefix of axes that set a single limit of it.
+/// The axis that sets the whole size of the control plane. Names of axes that set only one of its limits start with
+/// this name.
 const SIZE: &str = "limits.control";
 
 const CLOSED: [Measure; 2] = [Measure::Throughput, Measure::CpuPerRequest];
@@ -42,7 +43,7 @@ pub(super) struct Sized<'a> {
     pub(super) control_cores: Figure,
     /// Cores used by the control plane divided by its CPU limit.
     pub(super) control_share: Figure,
-    /// Comparison with the largest size, in [`Place::measures`]; empty for the largest size.
+    /// Comparisons of the metrics in [`Place::measures`] with the largest size; empty for the largest size.
     pub(super) compared: Vec<FigureComparison>,
 }
 
@@ -55,7 +56,8 @@ pub(super) struct Size {
     memory_bytes: u64,
 }
 
-/// Gateways with a control plane, in the order of points. The loads of a gateway with the same other axes are adjacent.
+/// Gateways with a control plane, in the order of points. Entries of a gateway that differ only in the load are
+/// adjacent.
 pub(super) fn places<'a>(measured: &Measured<'a>) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for (point, group) in measured.points.iter().zip(measured.groups) {
@@ -95,7 +97,7 @@ pub(super) fn is_known(row: &Row) -> bool {
     data().next().is_some() && data().all(|part| part.limits_known)
 }
 
-/// Splits axes into those of the control plane's size and the others.
+/// Splits axes into the axes of the control plane's size and all other axes.
 pub(super) fn split(axes: &Axes) -> (Axes, Axes) {
     let is_size =
         |path: &str| path.strip_prefix(SIZE).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

@@ -21,14 +21,14 @@ pub struct CarriedLoad {
     pub load: String,
     /// Values of all axes except the CPU limit.
     pub axes: Axes,
-    /// Whether bytes are counted at the gateways' network interfaces, which includes traffic with the upstream.
-    /// Otherwise only the bytes that clients sent and received inside TLS are counted.
+    /// Whether bytes are counted at the gateways' network interfaces, including traffic with the upstream. Otherwise
+    /// clients count the bytes that they send and receive inside TLS.
     pub of_interfaces: bool,
     /// Gateways in the scenario's order, each with ascending CPU limits.
     pub rows: Vec<CarriedRow>,
 }
 
-/// Values of a gateway at one CPU limit, in addition to those in its row at the load point.
+/// Additional values of a gateway at one CPU limit. Its row of the load point does not contain them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedRow {
     /// The gateway's name.
@@ -43,8 +43,8 @@ pub struct CarriedRow {
     pub sent_bytes_per_s: Figure,
     /// Complete responses per day at the measured throughput.
     pub requests_per_day: Figure,
-    /// Handshakes per second of the data plane's CPU time, which includes the work for requests. Only for loads with
-    /// TLS that close each connection after a number of requests.
+    /// Handshakes divided by the data plane's CPU time in seconds; this CPU time includes the work for requests. Only
+    /// for loads with TLS that close each connection after a number of requests.
     pub handshakes_per_cpu_s: Option<Figure>,
     /// Share of handshakes that resumed a TLS session; `None` without TLS.
     pub resumed_share: Option<Figure>,

@@ -41,8 +41,8 @@ pub struct StartRow {
     pub cpu_s: Figure,
     /// Memory of the data plane before any load, without page cache, bytes.
     pub memory_bytes: Figure,
-    /// `memory_bytes` minus that of the same gateway with one domain, in the same repeat; `None` if the run has no such
-    /// cell.
+    /// `memory_bytes` minus the memory of the same gateway with one domain in the same repeat; `None` if the run has no
+    /// such cell.
     pub configuration_memory_bytes: Option<Figure>,
     /// Total size of the gateway's configuration files, bytes; `None` if there are none.
     pub configuration_bytes: Option<u64>,
@@ -94,7 +94,7 @@ fn row(run: &Run, cells: &[Cell], gateway: &str, repeats: &[Started<'_>]) -> Sta
     }
 }
 
-/// The memory that further domains need; see [`StartRow::configuration_memory_bytes`].
+/// The additional memory for more than one domain; see [`StartRow::configuration_memory_bytes`].
 fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<Figure> {
     let pair = |started: &Started<'_>| {
         let one = cells.iter().find(|cell| is_with_one_domain(run, cell, started.cell))?;
@@ -115,8 +115,8 @@ fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<F
     (!pairs.is_empty()).then(|| Figure::of_difference(pairs).headline_if(true))
 }
 
-/// Whether `cell` has one domain and `many` has several, both with the same gateway, the same repeat, and the same axes
-/// except those of the topology.
+/// Whether `cell` has one domain and `many` has several. Both must have the same gateway and repeat. Their axes may
+/// differ only in the topology.
 fn is_with_one_domain(run: &Run, cell: &Cell, many: &Cell) -> bool {
     let others = |axes: &Axes| -> Axes {
         let kept = axes.iter().filter(|(path, _)| !path.starts_with(TOPOLOGY));

@@ -13,14 +13,14 @@ pub enum Balance {
     /// Each worker selects endpoints in rotation, in proportion to their weights.
     #[default]
     RoundRobin,
-    /// Of two endpoints drawn at random by weight, select the one with fewer in-flight requests per weight. Requests of
+    /// Draw two endpoints at random by weight, and select the one with fewer in-flight requests per weight. Requests of
     /// all workers and routes count.
     LeastRequests,
     /// Select a random endpoint, in proportion to the weights.
     Random,
     /// Requests with the same key go to the same endpoint while it is available. Requests without a key go to a random
-    /// endpoint. The gateway uses a Maglev table with 1,021 to 1,048,583 entries of 4 bytes, at least 100 per endpoint
-    /// up to the maximum.
+    /// endpoint. The gateway uses a Maglev table with 1,021 to 1,048,583 entries of 4 bytes; unless it has the maximum
+    /// size, it has at least 100 entries per endpoint.
     Hash(HashKey),
     /// A client keeps the endpoint of its first request, by means of a cookie.
     Sticky(Sticky),
@@ -34,14 +34,16 @@ pub enum HashKey {
     Header(String),
     /// The value of the cookie with this name.
     Cookie(String),
-    /// The client's IP address, from the PROXY header or by `forwarding.trusted_hops` if configured. For TLS
-    /// passthrough, the hash is always computed from this address.
+    /// The client's IP address. The PROXY header and `forwarding.trusted_hops` determine it if they are configured;
+    /// otherwise it is the address of the connection. For TLS passthrough, the hash is always computed from this
+    /// address.
     ClientAddress,
 }
 
 /// Sticky sessions by cookie. A client with the cookie keeps its endpoint while this endpoint is configured and neither
 /// unhealthy nor ejected; other clients get the next endpoint in rotation. The value of the cookie is a hash of the
-/// endpoint's address, 16 hexadecimal digits, with `Path=/; HttpOnly; SameSite=Lax`, over TLS also `Secure`.
+/// endpoint's address, 16 hexadecimal digits. Its attributes are `Path=/; HttpOnly; SameSite=Lax`, and over TLS also
+/// `Secure`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sticky {
@@ -86,7 +88,7 @@ pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
 fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
-            Err(Problem::of(place, format!("`{age}` is not a whole number of seconds, at least 1"))
+            Err(Problem::of(place, format!("`{age}` is not 1 or more whole seconds"))
                 .help("write whole seconds, for example `3600s`, or remove `max_age`"))
         }
         _ => Ok(()),

@@ -50,8 +50,8 @@ pub struct Member {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Weighted {
-    /// IP address or host name with a port, or `unix:` and the absolute path of a Unix socket, at most 107 bytes. Each
-    /// address of a name is an endpoint with this weight.
+    /// IP address or host name with a port, or `unix:` and the absolute path of a Unix socket. The path can have at
+    /// most 107 bytes. Each IP address of a host name is an endpoint with this `weight`.
     #[schemars(with = "String", regex(pattern = ENDPOINT))]
     address: EndpointAddress,
     /// Weight, 0 to 1,000,000. The endpoint's share of requests is this weight divided by the sum of all weights. With

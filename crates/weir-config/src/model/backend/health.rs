@@ -10,8 +10,8 @@ use weir_document::{Problem, Share, Time};
 use crate::model::bounds::check_time;
 use crate::path::check_path_of;
 
-/// Allowed time windows of an error rate. The window is measured in tenths, and workers read their clock every 100 ms,
-/// so it is at least 1 s.
+/// Allowed time windows of an error rate. A window has ten parts and workers read their clock every 100 ms, so the
+/// minimum is 1 s.
 const WINDOW: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 /// Active health checks of each endpoint. Each check uses its own connection; at most 64 run at the same time. The
@@ -64,8 +64,8 @@ pub struct ErrorShare {
     /// workers count together. An endpoint that returns from ejection starts without errors.
     #[schemars(example = "50%")]
     pub errors: Share,
-    /// Time window of the error rate, 1s to 1h. It moves in steps of a tenth, so the measured time can be up to 10 %
-    /// shorter.
+    /// Time window of the error rate, 1s to 1h. It moves in steps of a tenth of its length, so the measured time can be
+    /// up to 10 % shorter.
     #[serde(default = "window")]
     pub window: Time,
     /// Minimum number of requests in the window; with fewer, the error rate ejects no endpoint.

@@ -7,7 +7,7 @@ use weir_document::{Problem, Time};
 use crate::model::bounds::check_time;
 
 /// Limits on the lifetime of upstream connections. Each connection gets limits that are randomly up to 10 % lower, so
-/// that connections do not all close at once. A connection closes between requests, never during one.
+/// that connections do not all close at the same time. A connection closes between requests, never during one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keepalive {
@@ -20,7 +20,7 @@ pub struct Keepalive {
 }
 
 impl Keepalive {
-    /// Whether both limits are unset, the default.
+    /// Whether neither limit is set, which is the default.
     pub(crate) fn is_default(&self) -> bool {
         *self == Keepalive::default()
     }

@@ -10,21 +10,21 @@ use weir_document::{Problem, Share};
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {
     /// Maximum number of connections, including idle ones. If a request needs a new connection at the limit, the
-    /// gateway first closes an idle one, to any endpoint and of any worker. Default: `limits.upstream_connections` of
+    /// gateway first closes an idle connection of any worker to any endpoint. Default: `limits.upstream_connections` of
     /// the gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// Maximum number of pending requests: requests that wait because of `connections` or `requests`, or until a new
-    /// connection opens. With 0 there is no queue. At the connection limit, a request then waits only if another worker
-    /// has an idle connection to close, and otherwise gets 503. Below the limit, any number of requests can wait until
-    /// new connections open.
+    /// connection opens. With 0 there is no queue: at the connection limit, a request waits only if another worker has
+    /// an idle connection to close; otherwise it gets 503. Below the connection limit, any number of requests can still
+    /// wait until their new connections open.
     #[schemars(extend("x-unit" = "requests"))]
     pub pending: u32,
     /// Maximum number of in-flight requests. A request is in flight from the time when its headers are complete until
     /// its response ends. A tunnel is in flight until it closes. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u32>,
-    /// Maximum number of in-flight retries, as a share of in-flight requests. Three are always allowed.
+    /// Maximum number of in-flight retries, as a share of in-flight requests. Three retries are always allowed.
     pub retries: Share,
 }
 

@@ -1,4 +1,4 @@
-//! Timeouts of a backend, which override those of the gateway.
+//! Timeouts of a backend, which override the timeouts of the gateway.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,8 @@ use crate::model::bounds::check_time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendTimeouts {
-    /// Time to connect, and the same time again for the TLS handshake. After that, the gateway tries the next endpoint.
+    /// Time to connect, and the same time again for the TLS handshake. If it expires, the gateway tries the next
+    /// endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Time>,
     /// Time from the complete request to the response headers.

@@ -38,7 +38,7 @@ impl UpstreamAddress {
         }
         if path.chars().any(char::is_control) {
             return Err(format!(
-                "`{UNIX}{}` contains a control character; use a path without one",
+                "`{UNIX}{}` contains a control character; use a path without control characters",
                 path.escape_debug()
             ));
         }

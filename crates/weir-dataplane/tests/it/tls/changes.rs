@@ -17,24 +17,24 @@ use crate::versions::Versions;
 
 const HOSTS: usize = 8;
 const BACKENDS: usize = 5;
-/// Routes without requests, so that the table is larger.
+/// Number of routes that get no requests. They only make the route table larger.
 const OTHER_ROUTES: usize = 200;
 const ROUTE_CHANGES: usize = 1000;
 /// Route changes per certificate change.
 const CHANGES_A_SWAP: usize = 10;
 /// Minimum number of responses between two changes.
 pub(super) const ANSWERS_A_CHANGE: u64 = 4;
-/// The thread that makes the changes numbers its own requests from here on. Other clients use smaller numbers.
+/// The thread that makes the changes counts its own requests from this number. Other clients use smaller numbers.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
-/// The state that clients and the changing thread share. A host is identified by its position.
+/// The state that clients and the changing thread share. A host is identified by its index.
 struct World {
     plain: SocketAddr,
     secure: SocketAddr,
     trust: Trust,
     routes: [Versions; HOSTS],
     certificates: [Versions; HOSTS],
-    /// By host and version.
+    /// The certificates, by host and version.
     leaves: Vec<Vec<Leaf>>,
     answered: AtomicU64,
     resumed: AtomicU64,
@@ -68,12 +68,12 @@ fn name(host: usize) -> String {
     format!("h{host}.test")
 }
 
-/// The backend that a host's route has in this version. Each version has another backend.
+/// The index of the backend to which a host's route forwards in this version. The backend changes with every version.
 fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A host's route in this version. It adds the version to requests.
+/// A host's route in this version. It sets the header `X-Version` of requests to the version.
 fn route(host: usize, version: usize) -> String {
     format!(
         "{{ hosts: [{}], path: /, backend: b{}, request_headers: {{ set: {{ X-Version: '{version}' }} }} }}",
@@ -273,7 +273,7 @@ fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     assert!(stats.tls.resumed > 0);
     let asked: u64 = origins.iter().map(|origin| origin.requests().len() as u64).sum();
     assert_eq!(asked, answered + stats.upstream.retries);
-    // Every worker takes the last version without a further request.
+    // The last version must reach every worker without a further request.
     let last = proxy.gateway.table().version;
     proxy.wait_for("the last version", |stats| stats.workers.iter().all(|w| w.table_version == last));
 }

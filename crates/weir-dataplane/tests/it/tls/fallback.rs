@@ -27,14 +27,15 @@ use crate::setup::{Client, Origin, Proxy};
 use crate::versions::Versions;
 
 const CHANGES: usize = 600;
-/// Maximum number of steps that one batch adds, removes or changes.
+/// Maximum number of steps that one batch adds, removes or changes. A step is one route or one certificate of a
+/// [`Case`].
 const STEPS_A_CHANGE: usize = 4;
 const BACKENDS: usize = 4;
-/// The number of certificates of each step. Its versions alternate between them.
+/// Number of certificates per step. The version number of the step selects one of them.
 const LEAVES: usize = 2;
 
-/// A request, and the routes that can match it, the most specific first. If none is present, the route for every host
-/// matches.
+/// A request and the routes that can match it, from the most specific to the least. If none of them is present, the
+/// route for every host matches.
 struct Case {
     host: &'static str,
     start: &'static str,
@@ -117,15 +118,16 @@ static CASES: [Case; 6] = [
     },
 ];
 
-/// The name of the route for every host.
+/// The name of the route that matches every host.
 const REST: &str = "rest";
 
-/// The active routes and certificates at one time: for each case the version of each step, if present.
+/// The routes and certificates that are active at one time, by case and step. Each value is the version of the step, or
+/// `None` if the step is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Snapshot {
     routes: Vec<Vec<Option<usize>>>,
     certificates: Vec<Vec<Option<usize>>>,
-    /// The keys of the present routes, each with its case and step. A new route gets the first free key.
+    /// The case and the step of each present route, by route key. A new route gets the first free key.
     keys: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -136,12 +138,12 @@ struct World {
     /// All snapshots, in the order in which they become active.
     snapshots: Vec<Snapshot>,
     versions: Versions,
-    /// The certificate for all other names.
+    /// The default certificate, for all other server names.
     default: Leaf,
     /// The certificates, by case and step.
     leaves: Vec<Vec<[Leaf; LEAVES]>>,
     answered: AtomicU64,
-    /// The steps that responded, and the steps whose certificate was used.
+    /// The names of the steps whose route responded or whose certificate was used.
     met: Mutex<BTreeSet<String>>,
     is_over: AtomicBool,
 }
@@ -180,7 +182,7 @@ fn snapshots() -> Vec<Snapshot> {
     let mut snapshots = vec![snapshot.clone()];
     for version in 1..=CHANGES {
         let mut left = draw.usize(1..=STEPS_A_CHANGE);
-        // A step that is added and removed in one batch is not a change.
+        // A batch may add a step and remove it again. If nothing has changed, the batch continues.
         while left > 0 || snapshots.last() == Some(&snapshot) {
             left = left.saturating_sub(1);
             snapshot.change(&mut draw, version);
@@ -194,7 +196,7 @@ fn backend(case: usize, step: usize, version: usize) -> usize {
     (case + step + version) % BACKENDS
 }
 
-/// The route of a step in this version. It adds its version to requests.
+/// The route of a step in this version. It sets the header `X-Version` of requests to its case, step and version.
 fn route(case: usize, step: usize, version: usize) -> String {
     format!(
         "{{ {}, backend: b{}, request_headers: {{ set: {{ X-Version: '{case}.{step}.{version}' }} }} }}",
@@ -236,7 +238,7 @@ fn configuration(plain: SocketAddr, secure: &str, origins: &[Origin]) -> String 
 }
 
 impl World {
-    /// The step that gets the request of a case while the snapshot `at` is active.
+    /// The case, step and version of the route that matches the request of a case while the snapshot `at` is active.
     fn who(&self, at: usize, case: usize, is_secure: bool) -> String {
         let is_here = |text: &str| {
             let own = if is_secure { "secure" } else { "plain" };
@@ -249,8 +251,7 @@ impl World {
         there.next().map_or(REST.to_owned(), |(step, version)| format!("{case}.{step}.{version}"))
     }
 
-    /// The step whose certificate is used for the host of a case while the snapshot `at` is active, and the
-    /// certificate.
+    /// The certificate for the host of a case while the snapshot `at` is active, and the name of its step.
     fn certificate(&self, at: usize, case: usize) -> (String, &Leaf) {
         let steps = self.snapshots[at].certificates[case].iter().enumerate();
         let mut there = steps.filter_map(|(step, version)| Some((step, (*version)?)));
@@ -325,7 +326,7 @@ impl World {
     }
 }
 
-/// The changes of routes, by their keys.
+/// The route changes between two snapshots, compared by route key.
 fn changed_routes(former: &Snapshot, now: &Snapshot) -> Vec<Change> {
     let name = |key: &usize| Key::Route(format!("step {key}"));
     let left = former.keys.keys().filter(|key| !now.keys.contains_key(key));
@@ -355,7 +356,7 @@ fn differing(
     found
 }
 
-/// Sends requests until the changes are done: over kept connections, or over a new one for each request.
+/// Sends requests until the changes are done: over one kept connection, or over a new connection for each request.
 fn ask(world: &World, is_secure: bool, is_kept: bool) {
     let mut plain = Client::connect(world.plain);
     let mut kept = world.secure(0);

@@ -108,8 +108,8 @@ fn exceptions_of_a_wildcard_host_are_terminated_or_closed() {
     assert_eq!(proxy.ask(GET).error(), (400, "not_tls"));
 }
 
-/// If the gateway served these clients itself, an attacker who truncates or pads a ClientHello could make it terminate
-/// TLS that it must pass on.
+/// An attacker can truncate or pad a ClientHello so that its server name is unreadable. The gateway must not terminate
+/// such a connection, because it may have to pass it on.
 #[test]
 fn closes_tls_with_an_unreadable_server_name() {
     let (ca, plain) = (Authority::new("ca"), Origin::answering(OK));
@@ -123,7 +123,7 @@ fn closes_tls_with_an_unreadable_server_name() {
         config.alpn_protocols.push(b"http/1.1".to_vec());
         Arc::new(config)
     };
-    // Without the size limit, TLS of the listener would accept both.
+    // Without the size limit, the listener's TLS would accept both ClientHellos.
     assert!(connect(&padded(50), address(&proxy), "shop.w.test").is_ok());
     assert!(connect(&padded(80), address(&proxy), "bank.w.test").is_err());
     check_failed(&proxy, "handshake_failed", 1);

@@ -172,7 +172,8 @@ fn selects_the_verifiable_one_of_two_certificates_for_a_name() {
     let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
     let rsa_suite = cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
     let ecdsa_suite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
-    // A client without a server name gets the certificates for the names of the default certificate.
+    // For an IP address, the client sends no server name. The gateway then selects among the certificates that have the
+    // names of the default certificate.
     for name in names {
         let suite = |trust: Trust| suite_of(&trust.only(TLS12).connect(address(&proxy), name).unwrap());
         assert_eq!(suite(offering_suites(ca.trust(), &[rsa_suite])), rsa_suite.suite());

@@ -13,9 +13,9 @@ use super::authority::{Authority, Leaf, TLS12, TLS13, connect};
 use super::{GET, OK, address};
 use crate::setup::{Origin, Proxy, compile_with, recompile_with};
 
-/// Ticket keys, one per line, each of 48 equal bytes.
+/// Ticket keys, one per line. Each line is one letter, 64 times.
 fn secrets(letters: &str) -> String {
-    // 48 bytes of one value are 64 equal letters in base64 if the bits of the letter repeat.
+    // 64 letters are 48 bytes in base64.
     letters.chars().map(|letter| letter.to_string().repeat(64) + "\n").collect()
 }
 
@@ -23,7 +23,7 @@ fn ask(config: &Arc<ClientConfig>, address: SocketAddr) {
     assert_eq!(connect(config, address, "a.test").unwrap().ask(GET).body, "ok");
 }
 
-/// A configuration with these listeners. Each has one further TLS field besides the certificate.
+/// A configuration with one listener per element of `tls`. Each element contains further TLS fields of its listener.
 fn listeners(tls: &[&str], workers: u32, origin: SocketAddr) -> String {
     let listener = |(index, more): (usize, &&str)| {
         let address = format!("'127.0.0.{}:0'", index + 1);
@@ -91,8 +91,8 @@ fn ticket_is_not_valid_at_another_listener() {
         for (turn, &address) in [addresses[0], addresses[0], addresses[1], addresses[1]].iter().enumerate() {
             ask(&config, address);
             let resumed = proxy.gateway.stats().tls.resumed;
-            // The client stores sessions by server name, which both listeners share. The last ticket comes from the
-            // second listener.
+            // The client stores sessions by server name, and uses the same server name for both listeners. In turn 2,
+            // it offers a ticket of the first listener; in turn 3, a ticket of the second.
             assert_eq!(resumed, [0, 1, 1, 2][turn], "turn {turn} with `{tls}`");
         }
     }

@@ -20,7 +20,7 @@ fn hundred_certificate_changes_under_load_lose_no_request() {
     let (address, stop) = (address(&proxy), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
         .map(|number| {
-            // One of the clients with a new connection per request resumes its sessions.
+            // Clients 0 and 1 open a new connection for each request. Only client 0 resumes its sessions.
             let (stop, trust, shared) = (Arc::clone(&stop), ca.trust(), ca.trust().config());
             std::thread::spawn(move || {
                 let mut kept = connect(&shared, address, "a.test").unwrap();

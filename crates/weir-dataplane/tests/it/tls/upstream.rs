@@ -165,7 +165,7 @@ fn detects_a_closed_idle_connection() {
     let origin = SecureOrigin::start(&ca.signs(&["up.test"]), None, |stream, seen| {
         if let Some(request) = request(stream) {
             seen(request);
-            // `Connection: close` is missing although the upstream closes.
+            // The response has no `Connection: close`, although the upstream closes the connection afterwards.
             let _ = stream.write_all(OK.as_bytes());
             stream.conn.send_close_notify();
             let _ = stream.flush();
@@ -175,7 +175,7 @@ fn detects_a_closed_idle_connection() {
     let mut client = proxy.connect();
     let post = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
     for turn in 1..4 {
-        // The gateway must not retry this request, so it has to detect the close in advance.
+        // The gateway must not retry this request, so it has to detect the close before it sends the request.
         assert_eq!(client.ask(post).body, "ok", "turn {turn}");
         proxy.wait_for("the close", |stats| stats.upstream.open["b"] == 0);
     }

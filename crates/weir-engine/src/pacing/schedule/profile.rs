@@ -65,8 +65,8 @@ impl From<&Profile> for Profile {
 }
 
 impl Profile {
-    /// The rate of a load without steps; `None` in a closed loop. A ramp spans the sustained phase, and the warm-up
-    /// has the rate at its start.
+    /// The rate of a load without steps; `None` in a closed loop. A ramp spans the sustained phase; the warm-up has the
+    /// initial rate of the ramp.
     pub fn of(spec: &LoadSpec) -> Option<Self> {
         let ModelSpec::Open { rate_per_s, rate_to_per_s, burst, .. } = spec.model else { return None };
         let mut profile = Self::from(rate_per_s);
@@ -87,7 +87,7 @@ impl Profile {
         self
     }
 
-    /// Adds bursts, each of which replaces the rate for `burst.length`, once in `burst.every`.
+    /// Adds bursts. Once every `burst.every`, a burst replaces the rate for `burst.length`.
     pub fn bursts(mut self, burst: Burst) -> Self {
         debug_assert!(burst.length < burst.every);
         self.burst = Some(burst);
@@ -127,7 +127,7 @@ impl Profile {
         piece.mass_at(until_ns)
     }
 
-    /// The piece that starts at `start_ns`, `before` expected arrivals after the start of the schedule.
+    /// The piece that starts at `start_ns`. `before` is the expected number of arrivals before it.
     fn piece(&self, start_ns: u64, before: f64) -> Piece {
         let (end_ns, rate_per_s, slope) = self.line(start_ns);
         let mut piece = Piece { start_ns, end_ns, before, rate_per_s, slope };
@@ -174,8 +174,10 @@ impl Piece {
         self.before + (self.rate_per_s + self.slope * length_s / 2.0) * length_s
     }
 
-    /// Returns the time at which the expected number of arrivals reaches `mass`: solves
-    /// `rate x + slope x^2 / 2 = mass - before` for the time x, in the form without cancellation.
+    /// Returns the time at which the expected number of arrivals reaches `mass`.
+    ///
+    /// It is the solution x of `rate x + slope x^2 / 2 = mass - before`. The square root is in the denominator, because
+    /// a difference of two similar numbers would lose precision.
     fn due_ns(&self, mass: f64) -> u64 {
         let behind = mass - self.before;
         if behind <= 0.0 {

@@ -1,4 +1,4 @@
-//! Tests whether the arrivals of several machines together equal those of one machine.
+//! Tests that the arrivals of several machines together are like the arrivals of one machine.
 
 use super::spacing::{
     CRITICAL_1_PERCENT, MS, S, against_exponential, dispersion, due_until, gaps, integrated_bursts, poisson,
@@ -12,8 +12,8 @@ fn shards(of: u32) -> impl Iterator<Item = ShardSpec> {
     (0..of).map(move |index| ShardSpec { index, of })
 }
 
-/// Returns the arrivals of all machines in the time in which all of them run. The clock of each machine is
-/// `skew_ns` behind that of the machine before.
+/// Returns the arrivals of all machines during the time in which all of them run. The clock of each machine is
+/// `skew_ns` behind the clock of the previous machine.
 fn union(of_shard: impl Fn(ShardSpec) -> Vec<u64>, of: u32, skew_ns: u64, until_ns: u64) -> Vec<u64> {
     let begun_ns = u64::from(of - 1) * skew_ns;
     let late_ns = |shard: ShardSpec| u64::from(shard.index) * skew_ns;
@@ -37,15 +37,16 @@ fn arrivals_of_four_machines_are_exponential_at_any_clock_skew() {
         for skew_ns in SKEWS_NS {
             let all = union(due_of_shard(poisson(seed, rate_per_s), until_ns), 4, skew_ns, until_ns);
             let a2 = against_exponential(gaps(&all, rate_per_s), 1);
-            assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}, clocks {skew_ns} ns apart: {a2}");
+            assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}, clocks {skew_ns} ns apart: statistic {a2}");
             let length_ns = until_ns - 3 * skew_ns;
             let expected = rate_per_s * length_ns as f64 / 1e9;
             assert!((all.len() as f64 - expected).abs() < 4.0 * expected.sqrt(), "{} arrivals", all.len());
             for windows in [100_u32, 1_000] {
-                // Four standard errors, as in `workers_together_are_one_poisson_process_without_bursts`.
+                // The tolerance is four standard errors, as in
+                // `workers_together_are_one_poisson_process_without_bursts`.
                 let allowed = 4.0 * (2.0 / f64::from(windows)).sqrt();
                 let found = dispersion(&all, length_ns / u64::from(windows), length_ns);
-                assert!((found - 1.0).abs() < allowed, "seed {seed}, {windows} windows: {found}");
+                assert!((found - 1.0).abs() < allowed, "seed {seed}, {windows} windows: dispersion {found}");
             }
         }
     }
@@ -58,9 +59,9 @@ fn the_rejection_rate_matches_the_level_of_the_test() {
             let all = union(due_of_shard(poisson(seed, 5_000.0), S / 2), 4, skew_ns, S / 2);
             against_exponential(gaps(&all, 5_000.0), 1) > CRITICAL_1_PERCENT
         });
-        // Two rejections are expected; more than eight have a probability of less than 0.03 %.
+        // The 1 % test should reject about 2 of 200 loads. The probability that it rejects more than 8 is below 0.03 %.
         let rejected = rejected.count();
-        assert!(rejected <= 8, "{rejected} of 200 loads with clocks {skew_ns} ns apart");
+        assert!(rejected <= 8, "{rejected} of 200 loads rejected, with clocks {skew_ns} ns apart");
     }
 }
 
@@ -76,7 +77,7 @@ fn indices_split_over_machines_are_poisson_only_on_one_clock() {
         dispersion(&all, 10 * MS, until_ns - 3 * skew_ns)
     };
     assert!((spread(0) - 1.0).abs() < 0.13, "{}", spread(0));
-    assert!(spread(20 * MS) < 0.5, "counts vary less than those of independent clients: {}", spread(20 * MS));
+    assert!(spread(20 * MS) < 0.5, "counts vary less than with independent clients: {}", spread(20 * MS));
 }
 
 #[test]
@@ -85,7 +86,8 @@ fn bursts_of_four_machines_are_exponential_after_mapping_back() {
     for seed in 1..5 {
         let all = union(due_of_shard(poisson(seed, profile), 10 * S), 4, 0, 10 * S);
         let back: Vec<f64> = all.iter().map(|&ns| integrated_bursts(ns as f64 / 1e9)).collect();
-        // Two machines may send in the same nanosecond. Such a gap counts as half a nanosecond, at 1,000/s.
+        // Two machines may send in the same nanosecond. Such a gap counts as half a nanosecond, in units of the mean
+        // gap at 1,000/s.
         let a2 = against_exponential(back.windows(2).map(|pair| (pair[1] - pair[0]).max(5e-7)), 1);
         assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
     }
@@ -108,7 +110,7 @@ fn evenly_spaced_arrivals_are_split_exactly() {
         1,
         12 * MS,
     );
-    assert_eq!(gaps, [MS, 5 * MS, 9 * MS], "a gap late, and four gaps apart");
+    assert_eq!(gaps, [MS, 5 * MS, 9 * MS], "the first arrival after one gap, then one every four gaps");
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     -(n as f64) - sum / n as f64
 }
 
-/// The Anderson-Darling statistic of `gaps` against the sum of `shape` exponential gaps. The unit of `gaps` is the
-/// mean gap of the whole schedule.
+/// The Anderson-Darling statistic of `gaps` against the distribution of a sum of `shape` exponential gaps. The unit of
+/// `gaps` is the mean gap of the whole schedule.
 pub(super) fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     let below = |gap: f64| {
         let mut term = 1.0;
@@ -84,7 +84,7 @@ fn the_statistic_matches_the_published_one() {
     // below the critical value.
     assert!((anderson_darling(vec![0.5]) - (-1.0 - 2.0 * 0.5f64.ln())).abs() < 1e-12);
     assert!(anderson_darling((0..1_000).map(|i| (f64::from(i) + 0.5) / 1_000.0).collect()) < 0.02);
-    assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is rejected for sure");
+    assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is always rejected");
 }
 
 #[test]
@@ -103,9 +103,12 @@ fn shares_of_workers_are_sums_of_exponential_gaps() {
         for worker in 0..workers {
             let due = due_until(&schedule, worker, workers, 5 * S);
             let a2 = against_exponential(gaps(&due, 20_000.0), workers as u32);
-            assert!(a2 < CRITICAL_1_PERCENT, "worker {worker} of {workers}: {a2}");
+            assert!(a2 < CRITICAL_1_PERCENT, "worker {worker} of {workers}: statistic {a2}");
             let alone = against_exponential(gaps(&due, 20_000.0 / workers as f64), 1);
-            assert!(alone > CRITICAL_1_PERCENT, "a share alone is more even than Poisson: {alone}");
+            assert!(
+                alone > CRITICAL_1_PERCENT,
+                "the arrivals of one worker are more even than Poisson: {alone}"
+            );
         }
     }
 }
@@ -129,13 +132,19 @@ fn ramps_and_bursts_are_exponential_after_mapping_back() {
             let a2 = against_exponential(back.windows(2).map(|pair| pair[1] - pair[0]), 1);
             assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
             let unbent = against_exponential(gaps(&due, due.len() as f64 * 1e9 / until_ns as f64), 1);
-            assert!(unbent > CRITICAL_1_PERCENT, "what is not mapped back is not exponential: {unbent}");
+            assert!(
+                unbent > CRITICAL_1_PERCENT,
+                "without mapping back, the gaps are not exponential: {unbent}"
+            );
             let even = due_until(&Schedule::new(seed, profile, Spacing::Even), 0, 1, until_ns);
             for (index, ns) in even.iter().enumerate() {
                 let mass = integrated(*ns as f64 / 1e9);
-                // The tolerance is a nanosecond. That is a hundred-thousandth of the shortest gap, and far less
-                // where the rate is almost zero.
-                assert!((mass - index as f64).abs() < 2e-5, "arrival {index} at {ns}: {mass}");
+                // Due times are whole nanoseconds. A nanosecond is a hundred-thousandth of the shortest gap, and the
+                // tolerance is two of them.
+                assert!(
+                    (mass - index as f64).abs() < 2e-5,
+                    "arrival {index} at {ns} ns: integrated rate {mass}"
+                );
             }
             assert!((even.len() as f64 - expected).abs() <= 1.0, "{} of {expected}", even.len());
         }
@@ -153,13 +162,13 @@ fn wrong_arrivals_are_rejected() {
     rejected("even", &due_until(&Schedule::new(1, rate_per_s, Spacing::Even), 0, 1, 2 * S));
     // A millisecond timer sends all due requests in one batch per millisecond.
     let batched: Vec<u64> = right.iter().map(|ns| ns.div_ceil(MS) * MS).collect();
-    rejected("once a millisecond", &batched);
+    rejected("one batch per millisecond", &batched);
     // The same batches, with 4 us between the requests of a batch.
     let mut spread = batched;
     for at in 1..spread.len() {
         spread[at] = spread[at].max(spread[at - 1] + 4_000);
     }
-    rejected("once a millisecond, 4 us apart", &spread);
+    rejected("one batch per millisecond, requests 4 us apart", &spread);
     // 10 % too slow: each request is sent later than intended by a tenth of the time since the start.
     let drifting: Vec<u64> = right.iter().map(|&ns| ns + (ns as f64 * 0.1) as u64).collect();
     rejected("a tenth too slow", &drifting);
@@ -175,14 +184,15 @@ fn workers_together_are_one_poisson_process_without_bursts() {
         together.sort_unstable();
         assert_eq!(together, due_until(&schedule, 0, 1, until_ns), "{workers} workers");
         for window_ns in [MS / 5, MS, 10 * MS] {
-            // (n - 1) x dispersion is chi-squared with n - 1 degrees of freedom; the limit is four standard errors.
+            // With n windows, (n - 1) x dispersion has a chi-squared distribution with n - 1 degrees of freedom. The
+            // tolerance is four standard errors.
             let allowed = 4.0 * (2.0 * window_ns as f64 / until_ns as f64).sqrt();
             let found = dispersion(&together, window_ns, until_ns);
             assert!((found - 1.0).abs() < allowed, "{workers} workers, {window_ns} ns: {found}");
         }
     }
-    // 32 generators with their own clocks, which start together, send 32 requests at once. One schedule for all of
-    // them avoids that.
+    // A wrong way to generate load: 32 generators start together, each with its own schedule, and send 32 requests at
+    // once. One schedule for all of them avoids that.
     let clock = due_until(&Schedule::new(1, rate_per_s / 32.0, Spacing::Even), 0, 1, until_ns);
     let clocks: Vec<u64> = clock.iter().flat_map(|&ns| [ns; 32]).collect();
     assert!(dispersion(&clocks, MS / 5, until_ns) > 20.0);

@@ -38,8 +38,8 @@ impl Draft {
         format!("GET /smuggled HTTP/1.1\r\nHost: example.com\r\nX-Id: smuggled-{}\r\n\r\n", self.number)
     }
 
-    /// A request with this request line and these header lines in random order, with Host, the identifier and harmless
-    /// headers. `rest` follows the headers.
+    /// A request with this request line. These header lines, Host, the identifier and some harmless headers follow in
+    /// random order, then `rest`.
     pub(crate) fn request(&mut self, line: &str, fields: &[&str], rest: &str) -> Vec<u8> {
         self.request_without_host(line, &[fields, &["Host: example.com"]].concat(), rest)
     }
@@ -62,8 +62,8 @@ impl Draft {
         self.request("POST /first HTTP/1.1", fields, rest)
     }
 
-    /// A POST with these headers, followed by the smuggled request. A parser that sees no body would parse that as the
-    /// next request.
+    /// A POST with these headers, followed by the smuggled request. A parser that sees no body would parse the smuggled
+    /// request as the next request.
     pub(crate) fn post_then_smuggled(&mut self, fields: &[&str]) -> Vec<u8> {
         let smuggled = self.smuggled();
         self.post(fields, &smuggled)

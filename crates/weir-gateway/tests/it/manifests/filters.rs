@@ -131,7 +131,8 @@ fn cors_follows_gateway_api() {
     let own = "Access-Control-Allow-Origin: https://app.test";
     let with_credentials = "Access-Control-Allow-Credentials: true";
     let (by_origin, five) = ("Vary: Origin", "Access-Control-Max-Age: 5");
-    // Each case: the configuration, the expected headers of the preflight response, and those of the response.
+    // Each case: the configuration, the `Origin` header, and the expected headers of the preflight response and of the
+    // GET response.
     let cases: [(&str, &str, &[&str], &[&str]); 8] = [
         (
             named,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::served::{Served, ask, backend, free_port, gateway, origin, route, to};
 
-/// Longer than the response timeout in the gateway's own settings.
+/// Pause before each part of a late response: longer than the response timeout in the gateway's own settings.
 const PAUSE: Duration = Duration::from_millis(700);
 
 /// Responds late and in pieces.

@@ -231,7 +231,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The text with replaced addresses and paths. The text must contain each of the originals.
+/// Replaces addresses and paths in the text. Panics if the text lacks one of them.
 fn replaced(text: &str, replacements: &[(String, String)]) -> String {
     replacements.iter().fold(text.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "the example has no {from:?}");
@@ -264,15 +264,15 @@ fn trusting(certificates: &Path) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// The full request, from a request line with header lines and, after an empty line, an optional body. Asks to close
-/// the connection.
+/// Completes a request, and asks to close the connection after it. `request` contains method and target, header lines
+/// and, after an empty line, an optional body.
 fn closing(request: &str) -> String {
     let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request.trim_end(), ""));
     let (start, fields) = head.split_once("\r\n").unwrap_or((head, ""));
     format!("{start} HTTP/1.1\r\nConnection: close\r\n{fields}\r\n\r\n{body}")
 }
 
-/// An endpoint of the example, or an address that refuses connections.
+/// Starts an endpoint of the example, and returns its address. For `None`, returns an address that refuses connections.
 fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
     let ip = format!("{network}.3");
     let listener = TcpListener::bind((ip.as_str(), 0)).expect("a free port");

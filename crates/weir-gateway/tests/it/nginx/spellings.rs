@@ -123,7 +123,7 @@ fn is_admin(path: &str) -> bool {
     path == "/admin" || path.starts_with("/admin/")
 }
 
-/// Whether the gateway rejected the request, or the backend reads another path than the rejected one.
+/// Whether the gateway rejected the request, or forwarded a path that a servlet container does not read as `/admin`.
 fn is_blocked(answer: &Answer) -> bool {
     let sent = answer.body.strip_prefix("other ");
     matches!(answer.status, 400 | 403) || sent.is_some_and(|sent| !is_admin(&read_by_a_container(sent)))

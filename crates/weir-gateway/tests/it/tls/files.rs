@@ -8,8 +8,8 @@ use rcgen::PKCS_ECDSA_P256_SHA256;
 use super::{Authority, curl, folder, run, s_client, s_server, start, text};
 use crate::process::{Gateway, origin};
 
-/// The OCSP response for the certificate `NAME.pem` in `dir`. The responder knows it as `state`: `V` is good, `R` is
-/// revoked, any other is unknown.
+/// The OCSP response for the certificate `NAME.pem` in `dir`. `state` is the certificate's state in the responder's
+/// database: `V` is good, `R` is revoked, any other is unknown.
 fn ocsp_response(dir: &Path, name: &str, state: &str) -> Vec<u8> {
     let openssl = |arguments: &[&str]| run(Command::new("openssl").current_dir(dir).args(arguments), "");
     let certificate = format!("{name}.pem");

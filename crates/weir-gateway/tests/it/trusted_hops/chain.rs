@@ -20,7 +20,7 @@ const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"
 pub(super) enum Front {
     /// Joins all header lines into one, and appends to it.
     Nginx,
-    /// Like `Nginx`, with the port of its client.
+    /// Like `Nginx`, but appends the port of its client with the address.
     NginxWithPorts,
     /// Appends a name in place of the address.
     NginxHiding,
@@ -78,7 +78,7 @@ impl Chain {
         Chain { fronts: fronts.to_vec(), address: next, weir, _proxies: proxies }
     }
 
-    /// The expected upstream headers: the elements that the proxies append, then the gateway's peer.
+    /// The expected upstream headers: the elements that the proxies append, then the address of the gateway's peer.
     pub(super) fn expected_fields(&self) -> Expected {
         let clients = ["::1", SOURCES[0]];
         let mut expected =
@@ -99,7 +99,7 @@ impl Chain {
         expected
     }
 
-    /// The headers that the upstream receives for a request with these header lines, without ports of clients.
+    /// The headers that the upstream receives for a request with these header lines. Client ports are removed.
     pub(super) fn ask(&self, path: &str, lines: &[Vec<u8>]) -> String {
         let (request, own, answer) = self.answer("h", path, lines);
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
@@ -126,7 +126,7 @@ impl Chain {
         (request, own, String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The lines of the access log, once there are `lines` of them.
+    /// Waits until the access log has `lines` lines, and returns them.
     pub(super) fn logged(&self, lines: usize) -> Vec<String> {
         self.weir.wait_for("the lines", |weir| weir.stat("lines") as usize == lines);
         let text = std::fs::read_to_string(self.weir.dir.path().join("access.log")).expect("a log");

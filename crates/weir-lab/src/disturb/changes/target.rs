@@ -11,8 +11,8 @@ use crate::disturb::{Gateway, OwnRequests};
 
 /// Timeout of one check.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
-/// An endpoint counts as removed after this number of consecutive requests that do not reach it. Fewer requests can
-/// miss an endpoint because of load balancing.
+/// An endpoint counts as removed after this number of consecutive requests that do not reach it. With fewer requests,
+/// load balancing could choose only other endpoints by chance.
 const REQUESTS_WITHOUT: u32 = 20;
 /// Maximum pause between two requests that check whether an endpoint was removed.
 const WITHOUT_EVERY: Duration = Duration::from_millis(4);
@@ -39,7 +39,8 @@ pub(super) struct Target {
 #[derive(Debug)]
 pub(super) struct Look {
     what: Changed,
-    /// Whether the target differs from the initial state: routes added, endpoint removed, certificate replaced.
+    /// True for a change away from the initial state: routes added, endpoint removed, certificate replaced. False for
+    /// the change back.
     is_on: bool,
     /// The endpoint's request count at the last check; `None` if it was never read.
     counted: Option<u64>,
@@ -60,7 +61,8 @@ impl Look {
 }
 
 impl Target {
-    /// `added` are the paths that are added and removed. `None` if the gateway has no host or path.
+    /// The target for `gateway`; `None` if the gateway has no host or path. `added` contains the paths that changes add
+    /// and remove.
     pub(super) fn new(gateway: &Gateway<'_>, added: &[String]) -> Result<Option<Self>, RigError> {
         let (binding, credentials) = (gateway.binding, &gateway.rendered.credentials);
         let found = (binding.hosts.first(), binding.paths.first(), added.first());
@@ -130,8 +132,8 @@ impl Target {
         self.endpoint.as_ref()?.read().ok().flatten()
     }
 
-    /// A restored endpoint takes effect with the first request that it receives again, a removed one with the last
-    /// request that it receives.
+    /// A restoration takes effect with the first request that the endpoint receives again. A removal takes effect with
+    /// the last request that it receives.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
         let Some(count) = counted else { return Err("cannot count the requests of the endpoint".to_owned()) };
@@ -154,7 +156,7 @@ impl Target {
             weir_rig::certificate_of(&self.credentials, network, self.address, &self.host, LOOK_TIMEOUT)?;
         match shown == certificates[usize::from(is_on)] {
             true => Ok(mono_ns()),
-            false => Err("the handshake presented another certificate".to_owned()),
+            false => Err("the gateway did not present the expected certificate".to_owned()),
         }
     }
 }

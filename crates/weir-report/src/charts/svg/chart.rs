@@ -26,7 +26,7 @@ const BELOW: f64 = 42.0;
 const MARGIN: f64 = 10.0;
 const LINE_HEIGHT: f64 = 18.0;
 const DOT: f64 = 3.2;
-/// Maximum number of shapes on one line, which distinguish it from other lines.
+/// Maximum number of shapes on one line. The shapes distinguish it from other lines.
 const SYMBOLS_ON_LINE: usize = 6;
 
 impl Layout {
@@ -48,7 +48,7 @@ impl Layout {
 /// The area of a panel in which values are drawn.
 struct Field<'a> {
     plot: &'a Plot,
-    /// Whether the page can hide each line, by the legend.
+    /// Whether the legend of the page can hide each line.
     is_toggled: bool,
     /// Whether each position on the horizontal scale has a tooltip.
     has_titles: bool,
@@ -100,8 +100,8 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     svg
 }
 
-/// Draws one panel for a page that shows the title, and a legend with buttons. Without `has_titles`, the page
-/// script shows tooltips with values from the table.
+/// Draws one panel. The page shows its title, and a legend with buttons. Without `has_titles`, the page script shows
+/// tooltips with values from the table.
 pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has_titles: bool) -> Svg {
     const ABOVE: f64 = 10.0;
     let separator = if panel.title.is_empty() { "" } else { ", " };
@@ -112,10 +112,10 @@ pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has
     svg
 }
 
-/// Divides the legend into rows that are at most `room` wide. Each entry has its horizontal position.
+/// Divides the legend into rows that are at most `room` wide. Returns each entry with its horizontal position.
 fn legend_rows(plot: &Plot, room: f64) -> Vec<Vec<(f64, &Line)>> {
     let entries = plot.legend();
-    // For a single line, the title of the chart is enough.
+    // A chart with a single line needs no legend: its title is enough.
     if entries.len() < 2 {
         return Vec::new();
     }
@@ -192,7 +192,7 @@ impl Field<'_> {
         svg.text((middle, bottom + 31.0), Anchor::Middle, "soft", &self.plot.x.title);
     }
 
-    /// Draws the values of a line as dots with their confidence intervals, and a line through the valid ones.
+    /// Draws the values of a line as dots with confidence intervals. A line connects the valid and bounded values.
     fn dots(&self, svg: &mut Svg, line: &Line) {
         self.line(svg, line, Spot::is_known);
         for spot in line.spots.iter().filter(|_| line.marked) {
@@ -242,13 +242,13 @@ impl Field<'_> {
         }
     }
 
-    /// Whether a value is valid or within the scale. Invalid values beyond the scale are not joined: a line along
-    /// the edge would look like a constant value.
+    /// Whether a value is valid or within the scale. Lines skip invalid values beyond the scale: a line along the edge
+    /// would look like a constant value.
     fn is_within(&self, spot: &Spot) -> bool {
         spot.counts || spot.y.is_none_or(|y| y <= self.plot.y.high)
     }
 
-    /// Draws shapes on a line, at other positions than the shapes of other lines.
+    /// Draws shapes on a line. Different lines have them at different positions.
     fn symbols(&self, svg: &mut Svg, line: &Line) {
         let Some(place) = self.plot.symbol_of(line) else { return };
         let drawn = line.spots.iter().filter(|spot| self.is_within(spot));
@@ -275,7 +275,7 @@ impl Field<'_> {
         }
     }
 
-    /// Draws bars. Each reaches to the position of the next value.
+    /// Draws bars. Each bar extends to the position of the next value.
     fn bars(&self, svg: &mut Svg, line: &Line) {
         let bottom = self.top + self.height;
         for (spot, next) in line.spots.iter().zip(line.spots.iter().skip(1)) {

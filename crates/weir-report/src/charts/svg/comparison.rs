@@ -131,7 +131,7 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     let greatest = panel.bars.iter().map(|bar| high(bar.figure)).fold(f64::MIN_POSITIVE, f64::max);
     let names = panel.bars.iter().map(|bar| width_of(bar.name)).fold(50.0, f64::max);
     let zero = left + names.min(NAME_WIDTH_MAX) + 14.0;
-    // The text of bounds is longer than that of a single value.
+    // Bounds need more text than a single value.
     let words = panel.bars.iter().map(|bar| width_of(&shown(bar.figure, panel.unit)) + 10.0);
     let room = left + PANEL_WIDTH - words.fold(VALUE_WIDTH, f64::max).min(VALUE_WIDTH_MAX) - zero;
     let place = |value: f64| zero + (value / greatest).clamp(0.0, 1.0) * room;

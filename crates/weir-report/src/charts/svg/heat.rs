@@ -121,8 +121,8 @@ impl Field<'_> {
     }
 }
 
-/// Draws the fields of the map as horizontal strokes of one row's height. Returns one path per level of colour.
-/// Neighbours of equal level are joined.
+/// Draws the fields of the map as horizontal strokes that are one row high. Returns one path per level of colour.
+/// Adjacent fields of equal level are joined.
 fn fields(map: HeatMap<'_>) -> Vec<String> {
     let mut paths = vec![String::new(); DEPTHS];
     let heat = &map.timeline.heat;

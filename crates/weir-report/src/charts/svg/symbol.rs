@@ -1,4 +1,4 @@
-//! Shapes that are drawn on lines, because their colours may look alike.
+//! Shapes on lines. They distinguish lines whose colours look alike.
 
 /// Number of different shapes.
 pub(crate) const SYMBOLS: usize = 8;

@@ -143,7 +143,7 @@ pub(super) fn tells_nothing(of: &Figure) -> bool {
     of.mean.zip(of.interval).is_some_and(|(mean, [_, high])| high > mean * RATIO_MAX)
 }
 
-/// CPU time per request of the rig (load generator and upstream) with B, divided by that with A.
+/// The CPU time that the rig (load generator and upstream) used per request: the value of B divided by the value of A.
 fn rig(speed: HostSpeed) -> Entry {
     let other_work = Chip { text: "or different work".into(), tone: Tone::Plain };
     Entry {

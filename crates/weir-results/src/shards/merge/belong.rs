@@ -105,9 +105,8 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     }
     let of_load = [("the latency histogram", latency), ("the service time histogram", service_time)];
     let late = lateness.iter().map(|lateness| ("the lateness histogram", lateness));
-    let by_second =
-        seconds.iter().map(|second| ("a latency histogram (one is recorded per second)", &second.latency));
-    let by_step = steps.iter().map(|step| ("a latency histogram (one is recorded per step)", &step.latency));
+    let by_second = seconds.iter().map(|second| ("the latency histogram of a second", &second.latency));
+    let by_step = steps.iter().map(|step| ("the latency histogram of a step", &step.latency));
     for (what, histogram) in of_load.into_iter().chain(late).chain(by_second).chain(by_step) {
         check_bounds(shard, what, histogram, true)?;
     }
@@ -116,12 +115,13 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
         check_bounds(shard, what, histogram, true)?;
     }
     for times in routes.iter().flat_map(|route| route.by_class.values()) {
-        check_bounds(shard, "a latency histogram (one is recorded per route)", &times.latency, false)?;
+        check_bounds(shard, "the latency histogram of a route", &times.latency, false)?;
     }
     Ok(())
 }
 
-/// Histograms of routes grow with their values, so their maximum is checked only with `is_full`.
+/// Checks that a histogram has weir's bounds and precision. Without `is_full`, it does not check the maximum, because
+/// histograms of routes grow with their values.
 fn check_bounds(
     shard: &ShardRecord,
     what: &'static str,

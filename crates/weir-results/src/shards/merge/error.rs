@@ -23,7 +23,7 @@ pub enum MergeError {
         what: &'static str,
         /// The value in the record of `agent`.
         found: String,
-        /// The agent with whose record it was compared.
+        /// The agent of the other record in the comparison.
         other: String,
         /// The value in the record of `other`.
         expected: String,
@@ -49,11 +49,11 @@ pub enum MergeError {
         agent: String,
         /// The histogram, such as `the latency histogram`.
         what: &'static str,
-        /// Why it cannot be decoded.
+        /// Why the histogram cannot be decoded.
         source: HistogramError,
     },
-    /// A histogram has another value range or precision than weir's, so adding it would lose precision.
-    #[error("shard `{agent}`: {what} has another value range or precision than weir's")]
+    /// A histogram has another value range or precision than in this weir version, so adding it would lose precision.
+    #[error("shard `{agent}`: {what} has another value range or precision than in this weir version")]
     Bounds {
         /// The agent whose record is rejected.
         agent: String,

@@ -19,7 +19,7 @@ pub(super) fn merged(
         connections: parts().map(|part| part.connections).sum(),
         wall_s,
         worker_cpu_s: parts().flat_map(|part| part.worker_cpu_s.iter().copied()).collect(),
-        // Delays and CPU times are matched by position, so a partial list of delays would assign them to wrong workers.
+        // Delays and CPU times are matched by position, so a partial list would assign delays to the wrong workers.
         worker_runqueue_s: match has_runqueue {
             true => parts().flat_map(|part| part.worker_runqueue_s.iter().copied()).collect(),
             false => Vec::new(),
@@ -32,13 +32,13 @@ pub(super) fn merged(
         connection_wait_ns: times(measured, "the histogram of waits for a connection", unsent, |shard| {
             shard.distributions?.connection_wait.as_ref()
         })?,
-        // With one machine, the warm-up may grow. With several it has a fixed length, because otherwise each shard's
-        // would differ.
+        // With one machine, the warm-up may grow. With several machines, its length is fixed, so that all shards have
+        // the same warm-up.
         warm_up: match shards {
             [only] => only.record.generator.warm_up,
             _ => None,
         },
-        // All shards read the same file.
+        // All shards read the same recorded session, so the entries of one shard are enough.
         left_out: shards.iter().find_map(|shard| shard.record.generator.left_out.clone()),
     })
 }

@@ -8,7 +8,7 @@ use crate::{LoadRecord, ShardRecord};
 pub(super) struct Phase {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Duration of the longest phase among the shards, seconds. All are equal if the load ends by time.
+    /// Duration of the longest phase among the shards, seconds. All phases are equally long if the load ends by time.
     pub(super) duration_s: f64,
 }
 
@@ -59,7 +59,7 @@ impl Phase {
         }
         let lengths_differ = shards.iter().any(|shard| shard.lengths_differ);
         Ok(match lengths_differ {
-            // All shards offered load only in the time that they have in common, so the phase is this time.
+            // The phase is the time in which all shards offered load, from the last start to the first end.
             false => Self { start_ns: last_start.start_ns, end_ns: first_end.end_ns, duration_s },
             // The load is complete when the last shard is complete, so the phase covers the time of all shards.
             true => Self {

@@ -1,4 +1,4 @@
-//! Merges the results of one phase: the sustained phase of a whole load, or that of a step.
+//! Merges the results of one phase: the sustained phase of a whole load or of a step.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::{
     TimesNs, TlsResult, Verdicts, add_counts,
 };
 
-/// Maximum number of distinct messages; others are summed up, as on one machine.
+/// Maximum number of distinct error messages, as on one machine. Further messages are counted as `other`.
 const SAYINGS_MAX: usize = 16;
 
 /// The results of one shard in a phase.
@@ -149,8 +149,8 @@ fn tls(shards: &[Measured<'_>]) -> Result<Option<TlsResult>, MergeError> {
     }))
 }
 
-/// Summarizes the durations of TLS handshakes under load in all shards. If there were none, those of handshakes before
-/// the load, as on one machine.
+/// Summarizes the durations of TLS handshakes under load in all shards. If there were none, it summarizes the
+/// handshakes before the load, as on one machine.
 fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
     if shards.iter().any(|shard| shard.distributions.is_none()) {
         return Ok(TimesNs::default());

@@ -1,4 +1,4 @@
-//! Merges the per-second series of all shards. Seconds are aligned by their distance from the start of their shard.
+//! Merges the per-second series of all shards. Seconds are aligned by their time since the start of their shard.
 
 use super::error::MergeError;
 use super::histogram;
@@ -7,8 +7,8 @@ use crate::{LoadSecond, ShardRecord};
 /// Merges the series of all shards.
 ///
 /// If a load ends by time, its intervals are the same on every shard. Intervals at the end of a drain, or of a load
-/// that ends by count, differ in length. They are added to the interval of the longest series in which they start, so
-/// that every request is counted once.
+/// that ends by count, differ in length. The longest series defines the merged intervals. Each interval of a shard is
+/// added to the merged interval in which it starts, so that every request is counted once.
 pub(super) fn merged(shards: &[ShardRecord]) -> Result<Vec<LoadSecond>, MergeError> {
     let longest = shards.iter().max_by(|a, b| end_s(a).total_cmp(&end_s(b)));
     let Some(longest) = longest.map(|shard| &shard.record.seconds) else { return Ok(Vec::new()) };
@@ -41,6 +41,6 @@ fn sum(interval: &LoadSecond, parts: &[(&str, &LoadSecond)]) -> Result<LoadSecon
         completed: count(|second| second.completed),
         unexpected: count(|second| second.unexpected),
         lost: count(|second| second.lost),
-        latency: histogram(latencies, "a latency histogram (one is recorded per second)")?,
+        latency: histogram(latencies, "the latency histogram of a second")?,
     })
 }

@@ -314,7 +314,7 @@ fn handshakes_under_load_are_merged_over_all_shards() {
     let merged = tls(&shards);
     assert_eq!(merged.handshake_ns, TimesNs::of(&histogram_of([9_000]), 0));
     assert_eq!((merged.handshakes, merged.negotiated["TLS 1.3"]), (20, 20));
-    // If distributions are missing, there are no values.
+    // If a shard has no distributions, handshakes and waits for connections have no values.
     shards[0].record.distributions = None;
     let record = merge(&shards).unwrap();
     assert_eq!(record.result.tls.unwrap().handshake_ns, TimesNs::default());
@@ -430,20 +430,20 @@ fn records_of_different_loads_are_rejected_by_name() {
     let coarse = Hdr::<u64>::new_with_bounds(100, 3_600_000_000_000, 2).unwrap();
     check_refused(
         |shard| shard.record.seconds[1].latency = Histogram::encode(&coarse),
-        "shard `agent-2`: a latency histogram (one is recorded per second) has another \
-         value range or precision than weir's",
+        "shard `agent-2`: the latency histogram of a second has another \
+         value range or precision than in this weir version",
     );
     let short = Hdr::<u64>::new_with_bounds(100, 1_000_000_000, 3).unwrap();
     check_refused(
         |shard| shard.record.latency = Histogram::encode(&short),
-        "shard `agent-2`: the latency histogram has another value range or precision than weir's",
+        "shard `agent-2`: the latency histogram has another value range or precision than in this weir version",
     );
     check_refused(
         |shard| {
             shard.record.distributions.as_mut().unwrap().connection_wait = Some(Histogram::encode(&coarse));
         },
         "shard `agent-2`: the histogram of waits for a connection has another value \
-         range or precision than weir's",
+         range or precision than in this weir version",
     );
     check_refused(
         |shard| shard.record.service_time = serde_json::from_str("\"!\"").unwrap(),

@@ -14,7 +14,7 @@ use crate::{ARCHIVE_VERSION, Archive, ArchiveError, read_archive, write_archive}
 /// Folder with an archive of every released version.
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 
-/// An archive with both kinds of cells: one whose loads have routes and steps, and one that failed.
+/// An archive with two cells: one whose loads have routes and steps, and one that failed.
 fn every_kind() -> Archive {
     let run = Run { ended_unix_ms: Some(99), ..run("20261121-0210-aaaa", 10) };
     let cells = vec![rich(&run), failed_cell(&run, 1)];
@@ -139,7 +139,7 @@ fn contradictions_are_reported_with_their_line() {
     check(
         "{\"end\":{\"cells\":2}}\n",
         "{\"end\":{\"cells\":2}}\n\n",
-        "line 6 is damaged: unexpected data after the end",
+        "line 6 is damaged: unexpected data after the last line of the archive",
     );
     check(
         "{\"cell\":{\"key\":{\"index\":0",
@@ -210,7 +210,7 @@ fn other_content_under_the_same_id_is_rejected_and_overwrites_nothing() {
     let mut fewer = archive.clone();
     fewer.cells.pop();
     for (other, difference) in [
-        (renamed, "plan, scenario or manifest"),
+        (renamed, "the plan, the scenario or the manifest differs"),
         (slower, "cell 0"),
         (fewer, "2 finished cells in the database, 1 in the file"),
     ] {

@@ -1,4 +1,4 @@
-//! Rejected databases: each one stays byte-identical, and no new file is left next to it.
+//! Tests of rejected databases: weir does not change a byte of them, and leaves no new file next to them.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn beside(path: &Path) -> Vec<String> {
     names
 }
 
-/// Checks that both functions that open a database for writing reject this one as damaged.
+/// Opens the database with both functions that open it for writing. Checks that both reject it as damaged.
 fn refused_as_damaged(folder: &Folder) {
     let (bytes, names) = (fs::read(folder.db()).unwrap(), beside(&folder.db()));
     for open in [Store::open, Store::open_to_resume] {
@@ -103,7 +103,7 @@ fn a_database_in_a_read_only_folder_is_read_unless_it_has_a_log() {
     let mut store = Store::open(&folder.db()).unwrap();
     store.end_run(&run.id, 5).unwrap();
     let error = Store::connect_unchanging(&folder.db()).unwrap_err();
-    assert!(error.to_string().contains("(-wal)"), "{error}");
+    assert!(error.to_string().contains("(the -wal file next to it)"), "{error}");
 }
 
 #[test]

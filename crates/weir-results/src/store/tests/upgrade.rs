@@ -184,8 +184,8 @@ fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     })
 }
 
-/// Creates a database of `version` at `path`. It contains those rows of `tests/databases/version-9.sql` that this
-/// version supports.
+/// Creates a database of `version` at `path`. It contains the rows of `tests/databases/version-9.sql`, in the tables
+/// and columns that this version has.
 fn database_of(version: usize, path: &std::path::Path) {
     let newest = path.with_extension("9");
     let dump = include_str!("../../../tests/databases/version-9.sql");

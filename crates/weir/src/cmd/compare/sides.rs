@@ -13,10 +13,9 @@ use crate::failure::Failure;
 
 /// How an archive begins: the magic number of gzip, or the first line of an uncompressed archive.
 const ARCHIVE: [&[u8]; 2] = [&[0x1f, 0x8b], b"{\"weir\":"];
-/// Endings of other files that Locust writes besides its statistics. They are ignored in a folder.
+/// Name endings of further files that Locust writes. In a folder, weir ignores these files.
 const BESIDE: [&str; 3] = ["_failures.csv", "_exceptions.csv", "_stats_history.csv"];
-/// Maximum size in bytes of a file of another program. It is enough for one line for each of about ten million
-/// requests.
+/// Maximum size in bytes of a file of another program. Such a file holds about ten million requests, one per line.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Reads A and B. The database is opened only if one of them is a stored run.
@@ -31,7 +30,7 @@ pub(crate) fn of_run(run: &Run, cells: &[Cell], gateway: Option<&str>) -> Result
     Dataset::of_run(run, cells, gateway).map_err(|names| {
         let wanted = gateway.unwrap_or_default();
         let remedy = if names.is_empty() {
-            "the run has no measurements yet".into()
+            "finish the run first: it has no measurements yet".into()
         } else {
             format!("gateways of the run: {}", names.join(", "))
         };
@@ -99,7 +98,7 @@ fn is_path(name: &str) -> bool {
     name.contains(['/', '.'])
 }
 
-/// The path of a file, or of the data files in a folder, sorted by name.
+/// The path of a file. For a folder, the paths of its data files, sorted by name.
 fn listed(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: std::io::Error| unreadable(&path.display().to_string(), &error);
     if !path.is_dir() {

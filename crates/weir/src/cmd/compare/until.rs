@@ -8,7 +8,7 @@ use super::super::run::Extension;
 use super::Args;
 use crate::failure::Failure;
 
-/// The target of the verdicts.
+/// When `--until` stops adding repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Until {
     /// Every verdict is better, worse or same
@@ -22,7 +22,7 @@ pub(super) struct More {
 }
 
 impl More {
-    /// A and B must be two gateways of the same stored run, because only these are measured alternately.
+    /// A and B must be two gateways of the same stored run, because weir alternates only between gateways of one run.
     pub(super) fn of(args: &Args, a: &Dataset, b: &Dataset) -> Result<Self, Failure> {
         let run_of = |side: &Dataset| match &side.source {
             Source::Run(source) => Some(source.run.id.clone()),
@@ -39,7 +39,7 @@ impl More {
         }
     }
 
-    /// Measures another repeat if a verdict is undecided. Returns whether it did, and prints why if it did not.
+    /// Measures another repeat if a verdict is undecided. Returns `true` if it measured one, otherwise prints why not.
     pub(super) fn measured(&self, args: &Args, comparison: &Comparison) -> Result<bool, Failure> {
         let mut store = args.database.open_to_resume()?;
         let repeats = store.run(&self.run_id)?.repeats();

@@ -6,17 +6,17 @@ use weir_results::words::counted;
 
 use super::examination::Examination;
 
-/// The largest share of the host's CPUs for the gateway. Load generator and origin together use about as much CPU
-/// per request as a fast gateway. With the other three quarters of the host, they stay well below their limit when
-/// the gateway reaches its own.
+/// The largest share of the host's CPUs for the gateway. Load generator and origin together use about as much CPU per
+/// request as a fast gateway. With the other three quarters of the host, they stay well below their limit when the
+/// gateway reaches its CPU limit.
 const DATA_SHARE: f64 = 0.25;
-/// A CPU limit below one CPU is a quota, which makes the kernel pause the gateway.
+/// A CPU limit below this number of CPUs is a quota, which makes the kernel pause the gateway.
 const WHOLE_CPU: f64 = 1.0;
 /// Maximum number of other processes that the advice names.
 const NAMED: usize = 3;
 
-/// The largest CPU limit with which the gateway reaches its limit before the load generator does. This is a whole
-/// number of CPUs, unless it would be below 1.
+/// The largest CPU limit with which the gateway is saturated before the load generator is. This is a whole number of
+/// CPUs, unless it would be below 1.
 pub(super) fn data_cpus_max(cpus: u32) -> f64 {
     let share = f64::from(cpus) * DATA_SHARE;
     if share >= WHOLE_CPU { share.floor() } else { share }

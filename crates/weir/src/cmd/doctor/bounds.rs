@@ -17,7 +17,8 @@ const WARMUP_NS: u64 = 200_000_000;
 const TRIAL_NS: u64 = 400_000_000;
 /// Time-out of requests, in nanoseconds.
 const TIMEOUT_NS: u64 = 1_000_000_000;
-/// No trial starts later than this after the first one, so that all trials together take at most half a minute.
+/// Maximum time between the start of the first and of the last trial. All trials together then take at most half a
+/// minute.
 const BEGIN_BEFORE: Duration = Duration::from_secs(24);
 /// Number of connections: enough that no request waits for one.
 const CONNECTIONS: u32 = 64;
@@ -29,7 +30,8 @@ const LEAST_SHARE: f64 = 1.0 / 64.0;
 const MOST_SHARE: f64 = 1.25;
 /// How often the range of rates is halved. The result then has an uncertainty of 3.5 %.
 const HALVINGS: u32 = 7;
-/// How often a failed rate is tried. A pause of the host can make a load generator late by chance, but never early.
+/// Maximum number of trials at one rate; one success is enough. A pause of the host can make a load generator late by
+/// chance, but never early.
 const ATTEMPTS: u32 = 4;
 
 /// A process of `weir origin`, which is stopped when this is dropped.
@@ -85,7 +87,7 @@ pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<Hos
     }
 }
 
-/// Returns the rate of a trial if all requests were sent, and in time.
+/// Returns the rate of a trial if it sent all requests, and the p99 of their lateness is within the threshold.
 fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     let lateness_p99_ns = result.lateness_ns?.p99?;
     let in_time = lateness_p99_ns <= Thresholds::default().lateness_ns;
@@ -121,7 +123,7 @@ impl Origin {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // The process ends when this one ends, even after SIGKILL.
+        // The origin exits when this process ends, even after SIGKILL.
         weir_rig::in_own_session(&mut command);
         let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();

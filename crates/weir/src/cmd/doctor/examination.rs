@@ -28,9 +28,9 @@ pub(super) struct Examination {
     pub(super) timer_slack_ns: Option<u64>,
     /// CPU use of other processes while weir measured it, as shares of the host.
     pub(super) disturbance: Option<HostShare>,
-    /// The largest CPU limit with which the gateway reaches its limit before the load generator does.
+    /// The largest CPU limit with which the gateway is saturated before the load generator is.
     pub(super) data_cpus_max: f64,
-    /// The processes that used the most CPU time in that second.
+    /// The processes that used the most CPU time while weir measured `disturbance`.
     pub(super) busiest: Vec<HostProcess>,
     /// The smallest differences that a comparison can detect on this host; `None` if they were not measured.
     pub(super) precision: Option<Precision>,
@@ -74,7 +74,7 @@ pub(super) struct Limits {
 pub(super) struct Namespaces {
     /// Whether two namespaces could be created and connected.
     pub(super) usable: bool,
-    /// Why this failed; `None` if it worked.
+    /// Why namespaces cannot be used; `None` if they can.
     pub(super) why_not: Option<String>,
 }
 
@@ -207,7 +207,7 @@ fn gateway(driver: &Driver) -> Gateway {
     with_binary(driver.name(), &driver.file().about, driver.locate(None).map(Some))
 }
 
-/// The programs of a service. If there are several, each name contains that of the program.
+/// The programs of a service. If there are several, each entry is named after the service and the program.
 fn service(service: &Service) -> Vec<Gateway> {
     let found = service.locate_each();
     let is_one = found.len() == 1;

@@ -27,18 +27,18 @@ const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
 const MINUTES: f64 = 10.0;
 /// Length of a block of the quickstart scenario with two gateways, in seconds: three cells with two loads each.
 const BLOCK_S: f64 = 13.0;
-/// A difference above this is not worth a number. It is printed as "more than" this.
+/// Larger differences are not worth a number. They are printed as "more than" this value.
 const USEFUL_MAX: f64 = 2.0;
 
 /// The smallest differences between two gateways that a comparison of ten minutes can detect. They are shares: 0.05
 /// is 5 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Precision {
-    /// In CPU time per request.
+    /// The smallest detectable difference in CPU time per request.
     pub(super) cpu: f64,
-    /// In throughput.
+    /// The smallest detectable difference in throughput.
     pub(super) throughput: f64,
-    /// In p99.
+    /// The smallest detectable difference in p99.
     pub(super) p99: f64,
 }
 
@@ -110,8 +110,8 @@ impl Precision {
         Ok(repeats.precision().ok_or_else(|| failed.unwrap_or(reasons)))
     }
 
-    /// Describes the differences in words. `taken` is the share of the host that other processes use. Metrics whose
-    /// tolerance is below this noise have only bounds.
+    /// Describes the differences in words. `taken` is the share of the host that other processes use. If these
+    /// processes can change a metric by more than its tolerance, weir reports only bounds of the metric.
     pub(super) fn words(&self, taken: f64) -> String {
         let thresholds = Thresholds::default();
         let is_noisy = taken > thresholds.disturbed_share;

@@ -46,13 +46,13 @@ mod with_cluster {
     /// How long the coordinator pod may wait for a node and for its image.
     const START_MAX: Duration = Duration::from_secs(60);
 
-    /// How long weir looks for the end of the run in its results after the coordinator pod has gone.
+    /// How long weir checks the results for the end of the run after the coordinator pod has gone.
     const END_MAX: Duration = Duration::from_secs(5);
 
     /// The label that contains the ID of the run to which an object belongs.
     const RUN_LABEL: &str = "weir/run";
 
-    /// How the following of a run has ended.
+    /// The result of [`follow`].
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(in crate::cmd::k8s) enum Attached {
         /// The run has ended, and its results are in the database.

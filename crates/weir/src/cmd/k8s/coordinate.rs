@@ -143,7 +143,7 @@ impl Observer for Keeper<'_> {
     }
 
     fn cell_finished(&self, cell: &Cell, progress: Progress) {
-        // A pilot load may have changed the run since it started, so the run is read again.
+        // A pilot load may have changed the stored run, so weir reads it again.
         let store = Store::open_existing(self.database).ok();
         let run = store.and_then(|store| store.run(&self.run.id).ok()).unwrap_or_else(|| self.run.clone());
         if let Err(error) = self.results.keep_cell(&run, cell) {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Largest CPU limit that a scenario may have if the number of cores of the nodes is unknown.
 const CPUS_UNKNOWN: usize = 256;
 
-/// What a scenario for a cluster is checked against. `cpus` is the number of cores of the largest node.
+/// The facts that weir uses to validate a scenario for a cluster. `cpus` is the number of cores of the largest node.
 pub(in crate::cmd) fn known_of_cluster(drivers: &Drivers, cpus: Option<usize>) -> Known {
     Known { cpus: cpus.unwrap_or(CPUS_UNKNOWN), ..known(drivers) }
 }
@@ -26,7 +26,7 @@ pub(super) fn archive_of(run: &Run, cells: &[Cell]) -> Result<Vec<u8>, Failure> 
     Ok(archive)
 }
 
-/// How a run in a cluster has ended for this process.
+/// The state of a run in a cluster when `launch` returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "kubernetes"), expect(dead_code, reason = "nothing can be launched without it"))]
 pub(in crate::cmd) enum Launched {
@@ -64,7 +64,7 @@ mod with_cluster {
     use crate::cmd::k8s::attach::{Attached, follow};
     use crate::cmd::output::note;
 
-    /// How long requests are repeated if the API does not respond while the run is started.
+    /// How long weir retries the requests that start the run if the API does not respond.
     const PATIENCE: Duration = Duration::from_secs(10);
 
     /// Connects to the cluster of a kubeconfig context; `None` is the current one.
@@ -118,8 +118,8 @@ mod with_cluster {
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
-        // If the service account exists, this run is already in the namespace. It must not start again: the
-        // namespace may contain its results, and would count as one that existed before the run.
+        // If the service account exists, this run is already in the namespace. It must not start again: the namespace
+        // may contain its results, and weir would treat it as a namespace that existed before the run.
         let account = Object::new("v1", "ServiceAccount", &site.namespace, &site.coordinator());
         let is_running = match cluster.get(&account) {
             Err(error) if error.is_forbidden() => false,
@@ -155,7 +155,8 @@ mod with_cluster {
         manifests.extend(coordinator_manifests(&site, &archive, rights));
         let started = cluster.apply(&manifests, PATIENCE);
         if let Err(error) = started {
-            // If the run could not start, everything that belongs to it is removed, or at least its own namespace.
+            // The run could not start, so weir removes everything that belongs to it. If this fails, weir removes at
+            // least the namespace that it created for the run.
             if results.clean().is_err() && site.is_own {
                 let namespace = Object::global("v1", "Namespace", &site.namespace);
                 let _ = cluster.remove(&namespace, Duration::ZERO);
@@ -188,10 +189,11 @@ mod with_cluster {
         let remedy = match error {
             KubeError::Connect { .. } => "check the kubeconfig and its contexts: kubectl config get-contexts",
             error if error.is_against_policy() => {
-                "change the quota or policy in the message, or use another namespace (--namespace)"
+                "change the quota or policy that the message names, or use another namespace (--namespace)"
             }
             error if error.is_forbidden() => {
-                "request the permission in the message; `weir k8s render SCENARIO` prints all objects that a run needs"
+                "request the permission that the message names; `weir k8s render SCENARIO` prints all objects that a \
+                run needs"
             }
             error if error.is_transient() => "check that the cluster responds: kubectl get nodes",
             _ => "correct the cause that the message names",

@@ -43,8 +43,8 @@ pub(in crate::cmd) struct ClusterArgs {
     /// With k8s: number of agents that generate the load, each in its own pod [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(in crate::cmd) agents: Option<u32>,
-    /// With k8s: namespace of the run. weir creates a missing namespace, and deletes it with the run [default:
-    /// weir-RUN]
+    /// With k8s: namespace of the run. If the namespace does not exist, weir creates it, and deletes it with the run
+    /// [default: weir-RUN]
     #[arg(long, value_name = "NAMESPACE")]
     pub(in crate::cmd) namespace: Option<String>,
     /// With k8s: image with weir; weir-gateway comes from the image `weir-gateway` with the same registry, path and tag
@@ -60,8 +60,8 @@ pub(in crate::cmd) struct ClusterArgs {
     /// kubelet updates these values only every 10 to 20 s
     #[arg(long)]
     pub(in crate::cmd) samplers: bool,
-    /// With k8s: exit once the run has started; `weir k8s attach` follows the run. 24 h after the end, weir deletes
-    /// the namespace with the results, if it created the namespace
+    /// With k8s: exit once the run has started; `weir k8s attach` follows the run. If weir created the namespace, it
+    /// deletes the namespace, with the results, 24 h after the end
     #[arg(long)]
     pub(in crate::cmd) detach: bool,
 }
@@ -88,7 +88,8 @@ impl ClusterArgs {
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
-    /// The flags that `weir run --resume` needs to measure under the same conditions. Agents are part of the scenario.
+    /// The flags that `weir run --resume` needs to measure under the same conditions. `--agents` is not needed, because
+    /// agents are part of the scenario.
     pub(in crate::cmd) fn resume_flags(&self) -> Vec<(&'static str, Option<&str>)> {
         let image = (self.image != own_image()).then_some(self.image.as_str());
         let with_value = [("--namespace", self.namespace.as_deref()), ("--image", image)];
@@ -103,7 +104,7 @@ impl ClusterArgs {
             .map_err(|why| Failure::wrong_use(why, "use a form like weir:1"))
     }
 
-    /// Where the run `id` takes place in the cluster. `is_own` says whether its namespace is created for it.
+    /// The place of the run `id` in the cluster. `is_own`: whether weir creates the namespace for the run.
     pub(super) fn site(&self, id: &str, is_own: bool) -> Site {
         Site {
             namespace: self.namespace.clone().unwrap_or_else(|| Site::own_namespace(id)),

@@ -10,14 +10,15 @@ use weir_lab::agents::Place;
 
 use crate::cmd::watch::WatchArgs;
 
-/// About, usage and flags; the arguments before them are in the usage.
+/// Order of the help: description, usage, flags. Only the usage shows the arguments without a flag.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
 Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s
 Exit codes: 0 done; 1 no response, or --strict and not valid; 2 wrong use; 3 environment; 130 ^C";
 
 /// Arguments of `weir load`.
-// Each has a field in the scenario language, whose doc comment names the flag; a test checks this.
+// Each flag about the load has a field in the scenario. The doc comment of the field names the flag; a test checks
+// this.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "weir load URL [URL..] [FLAGS]; a URL may be unix:/SOCKET[:/PATH]",
@@ -56,16 +57,16 @@ pub(crate) struct ShapeArgs {
     /// Open loop: 5000/s, ramp 1/s..9/s, steps 1/s..9/s..2/s or 1/s,9/s
     #[arg(short = 'r', long, value_name = "RATE")]
     pub(super) rate: Option<Rates>,
-    /// Duration of the measurement (of each step) [default: 10s]
+    /// Duration of the measurement, or of each step [default: 10s]
     #[arg(short = 'd', long, value_name = "TIME", conflicts_with = "requests")]
     pub(super) duration: Option<Time>,
-    /// Number of requests (of each step), instead of --duration
+    /// Number of requests, in total or per step, instead of --duration
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) requests: Option<u64>,
     /// Open loop: send at even intervals instead of Poisson arrivals
     #[arg(long, requires = "rate")]
     pub(super) even: bool,
-    /// Open loop: 5000/s:200ms/1s is 5000/s for 200 ms per second, else --rate
+    /// Open loop: 5000/s:200ms/1s is 5000/s for 200 ms of each second, then --rate
     #[arg(long, value_name = "BURST", requires = "rate")]
     pub(super) burst: Option<Burst>,
     /// Closed loop: pause after each response; exp:20ms draws random pauses
@@ -85,7 +86,7 @@ pub(crate) struct RequestArgs {
     /// Header field; Host overrides the host of the URL
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
-    /// Request method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST if there is a body]
     #[arg(short = 'X', long = "method", value_name = "METHOD")]
     pub(super) method: Option<String>,
     /// Request body, or @FILE
@@ -106,7 +107,7 @@ pub(crate) struct RequestArgs {
     /// Check responses: status=2xx, 'header=Name: text', length=64, body=text
     #[arg(long = "check", value_name = "CHECK")]
     pub(super) checks: Vec<Check>,
-    /// Label of these requests in the results [default: method and path]
+    /// Label of the requests in the results [default: method and path]
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
 }
@@ -255,7 +256,7 @@ mod tests {
         command.get_arguments().map(name).collect()
     }
 
-    /// Resolves references, lists, optionals and maps of a schema.
+    /// Resolves a reference. Returns the schema and the schemas of its list items, map values and alternatives.
     fn behind<'a>(
         root: &'a serde_json::Value,
         mut schema: &'a serde_json::Value,
@@ -275,7 +276,7 @@ mod tests {
         found
     }
 
-    /// The description of the field at `path`; `None` if the schema does not know or describe it.
+    /// The description of the field at `path`; `None` if it is not in the schema or has no description.
     fn description(root: &serde_json::Value, path: &str) -> Option<String> {
         let mut here = vec![root];
         let mut found = None;
@@ -302,8 +303,8 @@ mod tests {
         for (flag, field) in FIELDS {
             let Some(field) = field else { continue };
             let found = description(&schema, field);
-            let found =
-                found.unwrap_or_else(|| panic!("--{flag}: the schema does not know or describe `{field}`"));
+            let found = found
+                .unwrap_or_else(|| panic!("--{flag}: `{field}` is not in the schema, or has no description"));
             // `urls` is not a flag.
             let names = format!("(`weir load --{flag}`)");
             let text = found.split_whitespace().collect::<Vec<_>>().join(" ");

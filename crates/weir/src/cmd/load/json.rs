@@ -23,7 +23,7 @@ pub(super) struct Document<'a> {
     routes: Vec<Route<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     steps: Vec<Step<'a>>,
-    /// The part of the load that each agent drove.
+    /// The shard of each agent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shards: Vec<Shard<'a>>,
 }

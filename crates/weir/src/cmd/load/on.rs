@@ -13,8 +13,8 @@ use super::super::output::note;
 use super::Args;
 use crate::failure::Failure;
 
-/// Starts the agents or waits for them, and lets them drive the load together. `heard` receives the seconds of each
-/// agent. If `stop` is set, the load ends early, with a partial result if it has started.
+/// Starts the agents or waits for them, and lets them drive the load together. `heard` is called for every second of
+/// each agent. If `stop` is set, the load ends early, with a partial result if it has started.
 pub(super) fn run(
     args: &Args,
     place: &Place,

@@ -74,8 +74,8 @@ pub(super) fn table(urls: &[String], spec: &LoadSpec, record: &LoadRecord, judge
     out
 }
 
-/// A note for loads whose latency consists of waiting for a connection to a large part: there are too few
-/// connections for the rate, or the server closes them.
+/// A note if requests spend a large part of their latency waiting for a connection: there are too few connections for
+/// the rate, or the server closes them.
 fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     let thresholds = Thresholds::default();
     let wait_ns = record.generator.connection_wait_ns.as_ref().filter(|wait| wait.min.is_some())?.p99;
@@ -129,7 +129,7 @@ fn state(judgement: &Judgement, name: &str, format: fn(f64) -> String) -> String
     format!("{known} ({})", reasons.join(", "))
 }
 
-/// The verdict about latency. If those about p50 and p99 differ, both are shown:
+/// The verdict about latency. If the verdicts for p50 and p99 differ, both are shown:
 /// `p50 valid, p99 ≤ 2.10 ms (generator-limited)`.
 fn latency_state(requests: u64, judgement: &Judgement) -> String {
     let [p50, p99] = ["p50", "p99"].map(|name| state(judgement, name, quantity::time_ns));
@@ -147,7 +147,7 @@ fn model(spec: &LoadSpec) -> String {
             format!("closed loop with pauses of {}", time(pause.as_ns() as f64))
         }
         ModelSpec::Closed { think: Some(Pause::Exp(mean)) } => {
-            format!("closed loop with exponential pauses of {}", time(mean.as_ns() as f64))
+            format!("closed loop with exponentially distributed pauses, mean {}", time(mean.as_ns() as f64))
         }
         ModelSpec::Open { rate_per_s, rate_to_per_s, burst, spacing } => {
             let spacing = match spacing {
@@ -220,7 +220,7 @@ mod tests {
                 spec.model = ModelSpec::Closed { think: "exp:5ms".parse().ok() };
                 spec.steps = vec![step(Some(1), None), step(Some(60), None)];
             }),
-            "closed loop with exponential pauses of 5 ms, 1 to 60 connections in 2 steps"
+            "closed loop with exponentially distributed pauses, mean 5 ms, 1 to 60 connections in 2 steps"
         );
         assert_eq!(
             said(&|spec| {

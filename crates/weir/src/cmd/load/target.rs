@@ -6,7 +6,7 @@ use weir_engine::UNIX;
 use crate::failure::Failure;
 
 const FORM: &str = "write it as http://HOST[:PORT]/PATH";
-const UNIX_FORM: &str = "write it as unix:/SOCKET or unix:/SOCKET:/PATH; for TLS prefix it with https://";
+const UNIX_FORM: &str = "write it as unix:/SOCKET or unix:/SOCKET:/PATH; for TLS, put https:// before it";
 
 /// Maximum length of the path of a Unix socket, in bytes.
 const SOCKET_BYTES_MAX: usize = 107;
@@ -102,13 +102,19 @@ impl Target {
                 "the socket's path has {} bytes, but the maximum is {SOCKET_BYTES_MAX}",
                 socket.len()
             );
-            return wrong(&what, "use a shorter path for the server, or a symbolic link to the socket");
+            return wrong(
+                &what,
+                "configure a shorter path in the server, or use a symbolic link to the socket",
+            );
         }
         if socket.chars().any(char::is_control) {
-            return wrong("the socket's path contains a control character", "use a path without one");
+            return wrong(
+                "the socket's path contains a control character",
+                "use a path without control characters",
+            );
         }
         if socket.contains('?') {
-            return wrong("a query needs a path before it", "write it as unix:/SOCKET:/?QUERY");
+            return wrong("the query has no path before it", "write it as unix:/SOCKET:/?QUERY");
         }
         if path.contains('#') {
             return wrong(

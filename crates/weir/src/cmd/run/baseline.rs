@@ -19,7 +19,7 @@ impl Baseline {
         let dataset = of_run(&store.run(&id)?, &cells, None)?;
         let has = |gateway: &str| cells.iter().any(|cell| cell.key.gateway == gateway);
         if !run.plan.iter().any(|key| key.gateway != DIRECT && has(&key.gateway)) {
-            let message = format!("--baseline {name}: run {id} has none of the gateways of this run");
+            let message = format!("--baseline {name}: run {id} did not measure any gateway of the new run");
             let remedy = "use a run with at least one of these gateways: weir compares gateways by name";
             return Err(Failure::wrong_use(message, remedy));
         }
@@ -40,8 +40,8 @@ impl Baseline {
     }
 }
 
-/// Converts the error of a comparison with the baseline. [`CompareError`] says that both sides were measured under
-/// some conditions, but this run is not measured yet.
+/// Converts the error of a comparison with the baseline. The text of [`CompareError`] does not fit: it says that both
+/// sides were measured, but this run is not measured yet.
 fn apart(error: &CompareError) -> String {
     let CompareError::Conditions(differences) = error else { return error.to_string() };
     let listed: Vec<String> = differences.iter().map(|of| format!("\n  {}", of.words())).collect();

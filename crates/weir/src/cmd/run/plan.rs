@@ -40,7 +40,7 @@ pub(super) fn tell(prepared: &Prepared, plan: &Plan, seed_is_given: bool, json: 
             "duration_max_s": total.max.as_secs_f64(),
             "notes": prepared.notes,
         });
-        print(serde_json::to_string_pretty(&document).expect("a plan is a tree of plain values"));
+        print(serde_json::to_string_pretty(&document).expect("a plan can always be written as JSON"));
         return;
     }
     let mut table = Table::new();

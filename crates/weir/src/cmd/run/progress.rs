@@ -14,7 +14,7 @@ use weir_results::{Cell, CellKey, CellOutcome, Found, Measurement, last_words};
 
 use super::super::output::note;
 
-/// Returns what shows progress on standard error: a bar on a terminal, otherwise plain lines.
+/// Returns the progress display on standard error: a bar on a terminal, otherwise plain lines.
 pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Observer> {
     let width = scenario.gateways.iter().map(|gateway| gateway.name.len()).max().unwrap_or(0);
     let baseline = if scenario.twin { weir_results::DIRECT_TWIN } else { weir_results::DIRECT };
@@ -22,7 +22,8 @@ pub(in crate::cmd) fn watcher(scenario: &Scenario, cells: usize) -> Box<dyn Obse
     if !std::io::stderr().is_terminal() {
         return Box::new(lines);
     }
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}").expect("a constant template");
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {wide_msg}")
+        .expect("the constant template is valid");
     let bar = ProgressBar::new(cells as u64).with_style(style);
     bar.enable_steady_tick(Duration::from_millis(500));
     Box::new(Bar { lines, bar })
@@ -43,7 +44,7 @@ pub(super) fn minutes(time: Duration) -> String {
     }
 }
 
-/// Formats an estimated duration like `21 s to 62 s`, or `about 3 min` if both ends are printed alike.
+/// Formats an estimated duration like `21 s to 62 s`, or `about 3 min` if minimum and maximum print the same text.
 pub(super) fn range(takes: TimeEstimate) -> String {
     let (min, max) = (minutes(takes.min), minutes(takes.max));
     if min == max { format!("about {min}") } else { format!("{min} to {max}") }
@@ -73,7 +74,7 @@ impl Lines {
     fn left(&self, progress: Progress) -> String {
         let retries = match self.retries.get() {
             0 => String::new(),
-            count => format!(", {count} re-measured after noise"),
+            count => format!(", loads re-measured after noise: {count}"),
         };
         match (progress.done == progress.planned, retries.strip_prefix(", ")) {
             (true, None) => String::new(),
@@ -113,7 +114,7 @@ impl Observer for Lines {
     }
 }
 
-/// Shows a progress bar, with the same lines above it.
+/// Shows a progress bar below the plain lines.
 struct Bar {
     lines: Lines,
     bar: ProgressBar,
@@ -167,7 +168,7 @@ fn figures(cell: &Cell) -> String {
     }
 }
 
-/// The main values of a load. A capacity search shows its result, and only with its last trial.
+/// The main values of a load. In a capacity search, only the last trial returns text: the result of the search.
 fn load_figures(m: &Measurement) -> Option<String> {
     if let Some(trial) = &m.trial {
         return trial.found.as_ref().map(|found| format!("{} {}", m.load, found_words(found)));

@@ -22,15 +22,15 @@ const DEFAULTS: [(&str, f64); 3] = [("cpu", 0.05), ("throughput", 0.10), ("p50",
 pub(super) enum Look {
     /// All intervals are narrow enough.
     Reached,
-    /// These values are not precise enough yet, described in words. `is_hopeless` means that noise made all of
-    /// their repeats invalid or bounded, so that more repeats would probably not help.
+    /// These values are not precise enough yet, described in words. `is_hopeless`: all repeats of these values are
+    /// invalid or bounded, so more repeats would probably not help.
     Open { values: Vec<String>, is_hopeless: bool },
 }
 
 impl FromStr for Until {
     type Err = String;
 
-    /// Parses `default`, or tolerances that replace those of the default: `cpu=3%,p99=25%`.
+    /// Parses `default`, or tolerances that replace or extend the defaults: `cpu=3%,p99=25%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut tolerances: BTreeMap<String, f64> =
             DEFAULTS.into_iter().map(|(name, share)| (name.to_owned(), share)).collect();
@@ -82,7 +82,7 @@ impl Until {
         if values.is_empty() { Look::Reached } else { Look::Open { values, is_hopeless } }
     }
 
-    /// The values of a row that have a tolerance and that this kind of load measures: name, value, tolerance.
+    /// The values of a row that have a tolerance and fit the arrival model: (name, value, tolerance).
     fn judged<'a>(
         &'a self,
         model: ArrivalModel,

@@ -49,7 +49,7 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
     rows
 }
 
-/// What the user can do about errors that weir knows. Each remedy is listed once.
+/// The remedies for the errors that weir recognizes. Each remedy is listed once.
 pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
     let mut help = Vec::new();
     for fault in result.said.keys().filter_map(|said| CertificateRejection::of_said(said)) {
@@ -58,10 +58,11 @@ pub(super) fn help(spec: &LoadSpec, result: &LoadResult) -> Vec<String> {
                 "trust the CA of the certificate with --cacert FILE, or skip the verification with -k"
             }
             CertificateRejection::AuthorityAsServer => {
-                "use a server certificate that the CA has signed, with `CA:FALSE`, or skip the verification with -k"
+                "use a server certificate that the CA has signed and that contains `CA:FALSE`, or skip the \
+                verification with -k"
             }
             CertificateRejection::WrongName => {
-                "use a host name of the certificate in the URL or with --sni NAME, or skip the verification with -k"
+                "use a host name from the certificate, in the URL or with --sni NAME, or skip the verification with -k"
             }
             CertificateRejection::Expired => {
                 "renew the certificate, check this host's clock, or skip the verification with -k"

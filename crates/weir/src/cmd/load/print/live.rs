@@ -8,7 +8,7 @@ use weir_results::{LoadSecond, quantile_needs, quantile_ns};
 
 use super::figures::{grouped, time};
 
-/// If standard error is not a terminal, a line is printed this often, in seconds.
+/// Interval between lines if standard error is not a terminal, in seconds.
 const PLAIN_EVERY_S: u64 = 10;
 
 /// Prints the progress of a load.

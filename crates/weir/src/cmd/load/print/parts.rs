@@ -93,7 +93,7 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     }
     let mut header = vec!["  route", "requests", "completed"];
     header.extend(QUANTILES.map(|(title, _)| title));
-    // Requests without a response are those that failed, timed out or were dropped.
+    // `no response` counts requests that failed, timed out or were dropped.
     header.extend(["unexpected", "no response"]);
     let duration_s = record.result.duration_s.max(1e-9);
     let rows = record.routes.iter().map(|route| {
@@ -108,7 +108,7 @@ pub(super) fn routes(record: &LoadRecord) -> Option<String> {
     Some(drawn(header, rows))
 }
 
-/// The table of the agents, so that an agent that differs is visible; `None` if there were no agents.
+/// The table of the agents. It shows whether one agent differs from the others. `None` if there were no agents.
 pub(super) fn shards(record: &LoadRecord) -> Option<String> {
     let mut header = vec!["  agent", "start", "sent", "throughput"];
     header.extend(QUANTILES.map(|(title, _)| title));

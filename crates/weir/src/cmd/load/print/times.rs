@@ -16,13 +16,13 @@ pub(super) const NOTHING_THERE: &str = "–";
 pub(super) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// The values of these quantiles in a result.
+/// The values of the [`QUANTILES`] in a result.
 fn quantiles_of(times: &TimesNs) -> [Option<u64>; 5] {
     [times.p50, times.p90, times.p95, times.p99, times.p999]
 }
 
-/// The table cells with the quantiles of `requests` requests. A quantile for which there were too few requests is
-/// replaced by a placeholder.
+/// The table cells with the quantiles of `requests` requests. A quantile with too few requests is shown as `–`, and a
+/// quantile beyond the timeout as `beyond`.
 pub(super) fn cells(times: &TimesNs, requests: u64, beyond: &str) -> Vec<String> {
     let cell = |(ns, (_, quantile)): (Option<u64>, (&str, f64))| {
         if times.min.is_none() || requests < quantile_needs(quantile) {
@@ -63,9 +63,9 @@ pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
         Some(lateness) => {
             let what = "from the intended send time to the last byte of the response";
             row("latency", &result.latency_ns, what);
-            let what = "from the actual send to the last byte of the response";
+            let what = "from the actual send time to the last byte of the response";
             row("service time", &result.service_time_ns, what);
-            row("lateness", lateness, "from the intended to the actual send");
+            row("lateness", lateness, "from the intended to the actual send time");
         }
     }
     if let Some(wait) = &record.generator.connection_wait_ns {
@@ -79,7 +79,7 @@ pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
     out
 }
 
-/// For the verdict: up to which quantile there were enough requests. Empty if there were enough for all.
+/// Text after the verdict `valid`: the highest quantile with enough requests. Empty if all quantiles have enough.
 pub(super) fn supported(requests: u64) -> String {
     let supported = QUANTILES.iter().rev().find(|(_, quantile)| requests >= quantile_needs(*quantile));
     match supported {
@@ -96,7 +96,7 @@ fn ranking(requests: &Requests) -> String {
         0 => format!("quantiles: nearest rank over {scheduled}"),
         unanswered => {
             format!(
-                "quantiles: nearest rank over {scheduled}; the {} unanswered rank last",
+                "quantiles: nearest rank over {scheduled}; unanswered requests ({}) rank last",
                 grouped(unanswered)
             )
         }
@@ -129,7 +129,7 @@ mod tests {
         let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
         assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
-        assert!(ranking(&some).ends_with("1,500 scheduled requests; the 100 unanswered rank last"));
+        assert!(ranking(&some).ends_with("1,500 scheduled requests; unanswered requests (100) rank last"));
     }
 
     #[test]
