@@ -1,5 +1,5 @@
-//! Tables of a run that compares a user's configuration and two versions of one gateway, over users and limits. Every
-//! column exists and agrees with the cells.
+//! Tables of a run that compares a custom configuration and two versions of one gateway, at several numbers of users and
+//! CPU limits. Every column exists and agrees with the cells.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

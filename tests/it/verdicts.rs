@@ -38,7 +38,7 @@ fn a_gateway_that_responds_without_its_upstream_is_implausible() {
 fn repeats_that_differ_more_than_the_threshold_are_noisy() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    // Thresholds ignore host noise. Three real repeats never agree to a millionth.
+    // The thresholds ignore host noise. No three real repeats are as close as the allowed interval, a millionth.
     let thresholds = "thresholds: { interval_share: 0.000001, disturbed_share: 1, worker_busy_share: 1, error_share: 1 }\n";
     let path = scenario(folder.path(), "[weir]", thresholds);
     let arguments =

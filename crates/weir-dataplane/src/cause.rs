@@ -124,9 +124,9 @@ causes! {
     UpstreamWriteTimeout "upstream_write_timeout" 504 "timed out sending the request to upstream"
         "`timeouts.write` expired: the upstream stopped reading the request.";
     RequestTimeout "request_timeout" 504 "request timeout of this route exceeded"
-        "`timeouts.request` of the route expired; *cut* if the response has begun.";
+        "`timeouts.request` of the route expired. If the response has begun, the cause is *cut* instead.";
     BackendTimeout "backend_timeout" 504 "backend timeout of this route exceeded"
-        "`timeouts.backend` of the route expired; *cut* if the response has begun.";
+        "`timeouts.backend` of the route expired. If the response has begun, the cause is *cut* instead.";
     UnsupportedVersion "unsupported_version" 505 "unsupported HTTP version; use HTTP/1.1 or HTTP/1.0"
         "The request line names neither HTTP/1.0 nor HTTP/1.1.";
     UpstreamTruncated "upstream_truncated" 502 "upstream response truncated"

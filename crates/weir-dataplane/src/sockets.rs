@@ -189,8 +189,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// The numbers of the sockets that a worker accepts from. Each worker has the same number of sockets for itself, and
-/// all workers share the remaining sockets, so the load is even.
+/// Indexes of the sockets that a worker accepts from. Each worker has equally many sockets of its own, and all workers
+/// share the remaining sockets, so the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()

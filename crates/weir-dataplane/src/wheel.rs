@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// The number of ticks after which a wait for a response counts as long: 100 ms to 200 ms, because a wait can start just
-/// before a tick.
+/// A wait for a response is long after this many ticks, which take 100 ms to 200 ms: a wait can start just before a
+/// tick.
 const LONG_TICKS: u32 = 2;
 
 /// A tick that is never reached.

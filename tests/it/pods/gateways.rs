@@ -274,7 +274,7 @@ fn a_removed_gateway_does_not_prevent_the_restoration_of_others() {
     let error = lab.restart("data", &removed.workload, LIMITS).unwrap_err();
     assert_eq!(error.message, "data: namespace gateways-removed has no Deployment removed");
     assert!(
-        error.cause == "binary-missing" && error.remedy.contains("--set gateways.NAME.set="),
+        error.cause == "binary-missing" && error.remedy.contains("--set 'gateways.NAME.set="),
         "{error:?}"
     );
 }

@@ -12,8 +12,8 @@ use crate::points::axes::Axes;
 use crate::points::grouping::Group;
 use crate::points::measured::{Repeat, Repeats};
 
-/// Cost of changes to a gateway's routes or other settings during a load. Seconds count as near a change from the
-/// moment when the change is applied until one second after it took effect. All values are from the sustained phase.
+/// Cost of changes to a gateway's routes or other settings during a load. The seconds *near a change*
+/// begin when the change is applied, and end one second after it took effect. All values are from the sustained phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChangeCost {
     /// The gateway's name.

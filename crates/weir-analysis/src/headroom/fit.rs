@@ -18,7 +18,7 @@ const DEVIATION_MAX: f64 = 0.25;
 const LIMIT_MAX: f64 = 4.0;
 /// Minimum rise of the curve from the lowest to the highest rate, as factor.
 const RISE_MIN: f64 = 1.2;
-/// Starting values for the limit: how far it lies beyond the highest rate, as share of that rate.
+/// Starting values of the fit for the limit: its distance above the highest rate, divided by that rate.
 const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 
 /// A fitted curve.

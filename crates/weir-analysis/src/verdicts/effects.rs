@@ -149,7 +149,7 @@ impl Effect {
     }
 }
 
-/// A value that a reason changes by a factor.
+/// A value that interference can multiply by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Throughput,

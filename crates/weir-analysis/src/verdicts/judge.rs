@@ -760,7 +760,7 @@ impl Case<'_> {
             BoundBy::Gateway => (cpu.inverse(), Factors::EXACT),
             _ => (cpu.inverse().and(slowed), cpu.and(slowed)),
         };
-        // If an open load was not carried, noise may be the cause, and every request may have been queued.
+        // If too few requests of an open load completed, noise may be the cause, and may have delayed all of them.
         let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
         let latency = Ranks { slower: estimate.cpu, faster: estimate.latency, ..Ranks::delayed(delayed) };
         Effect { throughput, latency, cpu, cores, ..Effect::NONE }

@@ -48,8 +48,8 @@ impl Resources {
             let problem = Problem::of(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
-        // If a listener of the batch is refused, its own problem is reported, but not the problem that no listener is
-        // left.
+        // If a listener of the batch is refused, only this error is reported. The error that no listener is left would
+        // only follow from it.
 
         if self.listeners.is_empty()
             && !trial.refuses_a_listener()

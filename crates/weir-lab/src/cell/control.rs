@@ -18,7 +18,8 @@ use crate::scenario::{Load, Scenario};
 /// Timeout until the upstream confirms that it delays its responses.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// p50 latency in nanoseconds of the gateway that the positive control copies, by axes, repeat and load.
+/// For each combination of axes, repeat and load: p50 latency, in nanoseconds, of the gateway that the positive control
+/// copies.
 #[derive(Debug, Default)]
 pub(crate) struct Medians(RefCell<BTreeMap<(String, u32, String), u64>>);
 

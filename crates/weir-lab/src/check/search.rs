@@ -47,7 +47,7 @@ pub(super) fn check_search(
         (
             "requests",
             load.requests.is_some(),
-            "a search cannot end after a number of requests",
+            "trials of a search cannot have a fixed number of requests",
             "use the length of a trial, like `duration: 2s`",
         ),
     ];

@@ -9,7 +9,7 @@ pub(super) fn check_share(scenario: &Scenario, name: &str, load: &Load, found: &
     let at = |field| ["loads", name, field];
     if !load.is_relative() {
         if load.of.is_some() {
-            let message = "`of` needs a rate that is a share, and this rate is absolute";
+            let message = "`of` needs a rate that is a share, like 30%, but this rate is absolute";
             found.add(&at("of"), message, "remove `of`, or use a rate like 30%");
         }
     } else if load.model == ArrivalModel::Open && scenario.is_elsewhere() {

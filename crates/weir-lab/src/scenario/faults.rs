@@ -22,7 +22,7 @@ pub struct ScheduledFault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// Pods of the gateway instead of a replica. Only for runs in a cluster, and only for gateways that already run
-    /// there; other gateways have no fault. Kubernetes starts the pods again.
+    /// there; weir skips the fault for other gateways. Kubernetes starts the pods again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Plane>,
     /// What weir does to the target. For pods of a gateway: `kill`, `evict` or `rollout`. For replicas and services:

@@ -372,7 +372,7 @@ pub enum Step {
     NatsPublish {
         /// Name of the service in `needs` that runs the NATS server. weir connects to its output `address`.
         service: String,
-        /// Subject to which the messages are published.
+        /// The messages are published to this subject.
         subject: String,
         /// Template of a message, with `route.host`, `route.path`, `route.origin_ip` and `route.origin_port`.
         template: String,
@@ -419,7 +419,7 @@ pub struct KubeService {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OwnKubeApi {
-    /// Name of the address.
+    /// Name of the address at which the API is served.
     pub on: Place,
     /// Client certificate to use: one of `clients` of the step `certificate`.
     #[serde(rename = "as")]
