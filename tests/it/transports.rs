@@ -213,7 +213,7 @@ fn errors_of_unix_sockets_name_the_socket_and_a_remedy() {
     for (name, code, said, help) in [
         ("none.sock", 3, "No such file", "start the server first"),
         ("file", 3, "not a socket", "correct the path"),
-        ("none.sock:x?y", 2, "a query needs a path", "/SOCKET:/?QUERY"),
+        ("none.sock:x?y", 2, "the query has no path", "/SOCKET:/?QUERY"),
     ] {
         let url = format!("unix:{}/{name}", folder.path().display());
         let output = finish(weir(folder.path(), &["load", &url]));

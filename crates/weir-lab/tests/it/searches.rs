@@ -83,8 +83,7 @@ fn invalid_searches_are_rejected() {
     );
     refused(
         "model: open, requests: 500, search: { p99: 20ms }",
-        "loads.capacity.requests: a search cannot end \
-        after a number of requests | use the length of a trial, like `duration: 2s`",
+        "loads.capacity.requests: trials of a search cannot have a fixed number of requests | use the length of a trial, like `duration: 2s`",
     );
     refused(
         "model: open, duration: 0s, search: { p99: 20ms }",

@@ -23,7 +23,7 @@ fn invalid_shares_are_located() {
     load("1001%", "side.yaml:3:34: `1001%` is more than 1000% | write a rate like 5000/s, 300/m, 30%");
     load(
         "5/s, of: least",
-        "side.yaml:3:43: loads.x.of: `of` needs a rate that is a share, and this rate is absolute | remove \
+        "side.yaml:3:43: loads.x.of: `of` needs a rate that is a share, like 30%, but this rate is absolute | remove \
          `of`, or use a rate like 30%",
     );
     said(

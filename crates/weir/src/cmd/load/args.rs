@@ -167,7 +167,7 @@ pub(crate) struct RunningArgs {
     /// Agents that generate the load: local:N, ssh:HOST,HOST or agents:N
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "spin"])]
     pub(super) on: Option<Place>,
-    /// With --on agents:N or ssh:HOST,HOST: address where weir listens for agents
+    /// With agents:N or ssh: where agents connect
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400", requires = "on")]
     pub(super) listen: SocketAddr,
     /// With agents:N: file that agents need to join
