@@ -1,4 +1,4 @@
-//! Queues for standard output and standard error. Each of them may be a pipe that nobody reads.
+//! Queues for standard output and standard error. If nobody reads such a pipe, writes to it block.
 //!
 //! A thread per output writes the lines, so a blocked output blocks no other thread, such as the one that handles
 //! signals. If the queue is full, lines are dropped and counted.

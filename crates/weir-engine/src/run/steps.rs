@@ -57,8 +57,8 @@ pub(crate) fn drive_all(
 /// The record of one step on this machine.
 fn step_record(spec: &LoadSpec, record: &LoadRecord) -> StepRecord {
     let part = Part::of(spec);
-    // `result` contains only summaries of times, and summaries of several machines cannot be merged. So the
-    // distributions are kept, too.
+    // `result` contains only summaries of times, and summaries of several machines cannot be merged. So the record
+    // also contains the distributions.
     let distributions = record.distributions.as_ref().map(|kept| Distributions {
         service_time: Some(record.service_time.clone()),
         lateness: record.lateness.clone(),

@@ -1,5 +1,5 @@
 //! Example connections, which use each grammar rule at least once. Some are well-formed, some are malformed. The
-//! fuzz target starts from them, too.
+//! fuzz target also starts from them.
 
 /// Bytes from clients.
 pub(crate) const REQUESTS: &[&str] = &[

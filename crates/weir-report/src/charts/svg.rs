@@ -254,7 +254,7 @@ mod tests {
         let all = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
         let no_red = [[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]];
         let no_green = [[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9690]];
-        // Colours may look alike to some readers. Lines therefore have different shapes, too.
+        // Some readers cannot distinguish the colours. So lines also have different shapes.
         let check = |colors: &[&str], sight, least: f64| {
             for (at, one) in colors.iter().enumerate() {
                 for other in &colors[at + 1..] {
@@ -269,7 +269,7 @@ mod tests {
                 |(_, light, dark): &(&str, &'static str, &'static str)| if is_dark { *dark } else { *light };
             let colors: Vec<&str> = PALETTE.iter().map(of).collect();
             check(&colors, all, 16.0);
-            // The first four colours belong to gateways that weir knows. They must differ for these readers, too.
+            // The first four colours belong to gateways that weir knows. Colour-blind readers must distinguish them.
             for sight in [no_red, no_green] {
                 check(&colors[..4], sight, 10.0);
             }

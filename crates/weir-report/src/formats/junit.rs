@@ -20,7 +20,7 @@ const UNKNOWN: &str = "objective-unknown";
 pub(crate) fn draw(run: &Run, summary: &Summary) -> Result<String, SerializeError> {
     let mut report = Report::new(run.name.clone());
     let mut names: Vec<&str> = summary.gateways.iter().map(|gateway| gateway.name.as_str()).collect();
-    // The second direct baseline is not a gateway, but its cells may fail, too.
+    // The second direct baseline is not a gateway, but its cells can also fail.
     for failed in &summary.failed {
         if !names.contains(&failed.key.gateway.as_str()) {
             names.push(&failed.key.gateway);

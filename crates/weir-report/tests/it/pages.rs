@@ -326,7 +326,8 @@ fn an_excluded_value_is_no_reference_for_scaling() {
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, linear scaling") && !scaling.contains(&"weir, linear scaling"));
-    // The relative throughput per core at the limit 0.5 depends on the excluded value at 0.25, so it is excluded, too.
+    // The value at the limit 0.25 is excluded. The relative throughput per core at 0.5 depends on it, so this value is
+    // also excluded.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
     let invalid = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
     assert_eq!(invalid, 4, "throughput over the limit, scaling, and both efficiencies");

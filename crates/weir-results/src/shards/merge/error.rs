@@ -68,10 +68,10 @@ impl MergeError {
         match self {
             Self::Empty => "give the records of all shards",
             Self::SameName { .. } => "give each agent a unique name",
-            Self::Apart { .. } => "check the clocks of the machines, and repeat the load",
+            Self::Apart { .. } => "check the clocks of the machines, then run the load again",
             Self::Unbalanced { .. } => "report the bug with the record",
             Self::Differs { .. } | Self::Histogram { .. } | Self::Bounds { .. } => {
-                "install the same version of weir on all machines, and repeat the load"
+                "install the same version of weir on all machines, then run the load again"
             }
         }
     }
