@@ -12,16 +12,16 @@ LEVEL_SHARE = 0.001
 SENT_SHARE_MIN = 0.9
 
 METHOD = """\
-With this page you can compare the latencies that load tools report with the truth. Each tool sends load to an \
+With this page you can see how far the latencies of load tools are from the truth. Each tool sends load to an \
 upstream (`weir origin`). The upstream records its response time for each request, from the end of the request to the \
 first byte of the response.
 
 - **Truth**: p50, p90 and p99 of these records in the same run. Stalls are an exception: a tool that waits for responses \
-sends less while the upstream is slow (coordinated omission). So with stalls, the truth for all tools comes from another \
-run, with evenly spaced arrivals at the same rate.
+sends less while the upstream is slow (coordinated omission). So for stalls, all tools are compared with another run, \
+with evenly spaced arrivals at the same rate.
 - **Load points**: 5 %, 50 % and 90 % of weir's *ceiling*. This is the highest open rate at which weir sends all requests, \
 with a p99 of the lateness (actual minus intended send time) below 250 µs. If a tool sent less than 90 % of the rate, the \
-table shows its share (*sent*).
+table shows the share that it sent (*sent*).
 - **Closest**: a tool has three errors per case, for p50, p90 and p99. The closest tool is the one whose largest error is \
 the smallest. Only tools that sent at least 90 % of the rate are compared. Differences below 0.1 percentage points do not \
 count, because the histograms have no higher resolution.
@@ -35,10 +35,10 @@ compared.
 | oha | open loop, evenly spaced | at the intended send time (`--latency-correction`) | `-q`; connections as for weir |
 | k6 | open loop (`constant-arrival-rate`). It drops a request if no user is idle | at the actual send | as many \
 users as weir has connections or streams |
-| h2load | paced connections (`--rps`). A connection that waits for a response sends late | at the actual send | connections as for weir |
-| hey | paced workers (`-q`). A worker that waits for a response sends late. Times have a resolution of 0.1 ms | at the actual send | \
+| h2load | paced connections (`--rps`). After a slow response, a connection sends late | at the actual send | connections as for weir |
+| hey | paced workers (`-q`). After a slow response, a worker sends late. Times have a resolution of 0.1 ms | at the actual send | \
 as many workers as weir has connections or streams |
-| Locust | paced users (`constant_throughput`). A user that waits for a response sends late. Times are whole milliseconds | \
+| Locust | paced users (`constant_throughput`). After a slow response, a user sends late. Times are whole milliseconds | \
 at the actual send | as many users as weir has connections |
 | wrk | closed loop: a connection sends its next request after a response | at the actual send. If a response takes longer than \
 the mean interval, wrk adds samples that it did not measure. Without stalls, they distort the distribution | as many \
@@ -84,7 +84,7 @@ def closest(comparison):
 
 def summary(comparisons):
     """In how many cases each tool is closest, and in which cases weir is not."""
-    lines = ["## Closest tools", "", "| tool | closest, or equal to the closest | cases | largest error, median of cases |", "|---|---|---|---|"]
+    lines = ["## Closest tools", "", "| tool | times closest or tied | cases | median of the largest errors |", "|---|---|---|---|"]
     decided = [found for found in comparisons if not is_undecided(found)]
     for tool in comparisons[0].findings if comparisons else []:
         ranked = [found for found in decided if tool in (finding.tool for finding in fit(found))]

@@ -83,7 +83,7 @@ class Comparison:
         for name in self.candidates:
             rate = statistics.median(figures[name].rate_per_s for figures in self.rounds)
             lines.append(f"| {name} | {spread(self.values(name))} | {rate:,.0f} |")
-        lines += ["", "| ratio within a round | median | lowest | highest | at most | | wanted | |"]
+        lines += ["", "| ratio within a round | median | lowest | highest | gate | | goal | |"]
         lines.append("|---|---|---|---|---|---|---|---|")
         for other in self.others():
             ratios = self.ratios(other)

@@ -63,7 +63,7 @@ class Domains(Bench):
                 print(f"  round {number}: {name} CPU {shown[0]:.2f} s, {shown[1]:.2f} s, {shown[2]:.1f} MiB", flush=True)
         title = f"Start with {DOMAINS:,} TLS domains x {PATHS} paths"
         note = "Time from the launch to the first status 200 for the last path of the last domain, over TLS."
-        lines = [f"### {title}", "", note, "", "| | CPU s, median | lowest | highest | s, median | resident MiB, median |"]
+        lines = [f"### {title}", "", note, "", "| | CPU s, median | lowest | highest | time in s, median | resident MiB, median |"]
         lines.append("|---|---|---|---|---|---|")
         for name, rounds in found.items():
             cpu_s, took_s, mib = zip(*rounds)
@@ -101,7 +101,7 @@ class Domains(Bench):
     def memory(self, servers):
         mib = {name: tree_memory_bytes(server.process.pid) / 2**20 for name, server in servers.items()}
         title = f"Resident memory, {DOMAINS:,} domains x {PATHS} paths"
-        note = "Measured after the loads above. Memory that processes share counts once."
+        note = "Measured after the loads above. Memory shared between processes is counted once."
         lines = [f"### {title}", "", note, "", "| | MiB |", "|---|---|"]
         lines += [f"| {name} | {value:.1f} |" for name, value in mib.items()]
         return Table(lines, [Verdict(title, mib["weir-gateway"], RESIDENT_MIB, " MiB")])

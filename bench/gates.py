@@ -42,7 +42,7 @@ def summary(verdicts):
     """All gates as Markdown lines; none without gates."""
     if not verdicts:
         return []
-    lines = ["### Gates", "", "| gate | measured | at most | | wanted | |", "|---|---|---|---|---|---|"]
+    lines = ["### Gates", "", "| value | measured | gate | | goal | |", "|---|---|---|---|---|---|"]
     return [*lines, *(verdict.row() for verdict in verdicts), ""]
 
 

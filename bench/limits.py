@@ -34,7 +34,7 @@ class Limits(Bench):
                 lines.append(f"| {name}, attempt {attempt} | {p50_us:.0f} | {p99_us:.0f} | {share:.1%} | {word} |")
                 print(f"  {lines[-1]}", flush=True)
             medians[name] = statistics.median(quiet) if quiet else None
-        lines += ["", "| median p99 of the valid attempts | us | at most | | wanted | |", "|---|---|---|---|---|---|"]
+        lines += ["", "| median p99 of the valid attempts | us | gate | | goal | |", "|---|---|---|---|---|---|"]
         for name, median_us in medians.items():
             gate = LATENESS_US if name == "weir load" and median_us is not None else Gate(None)
             shown = "host noise in every attempt" if median_us is None else f"{median_us:.0f}"
@@ -63,14 +63,14 @@ class Limits(Bench):
             print(f"  round {number}: {shown}", flush=True)
         middle = {connections: statistics.median(values) for connections, values in peaks.items()}
         first = CONNECTIONS[0]
-        lines = ["### Memory", "", "| connections | peak MiB, median of rounds | lowest | highest | at most | |"]
+        lines = ["### Memory", "", "| connections | peak MiB, median of rounds | lowest | highest | gate | |"]
         lines.append("|---|---|---|---|---|---|")
         verdicts = [Verdict(f"memory at {first} connections", middle[first] / 2**20, MEMORY_MIB, " MiB")]
         for connections, values in peaks.items():
             mib = " | ".join(f"{value / 2**20:.2f}" for value in (middle[connections], min(values), max(values)))
             limit = passed(middle[connections] / 2**20, MEMORY_MIB.at_most if connections == first else None)
             lines.append(f"| {connections:,} | {mib} | {limit} |")
-        lines += ["", "| connections | bytes per added connection, median | at most | |", "|---|---|---|---|"]
+        lines += ["", "| connections | bytes per added connection, median | gate | |", "|---|---|---|---|"]
         for connections in CONNECTIONS[1:]:
             each = round((middle[connections] - middle[first]) / (connections - first))
             verdict = Verdict(f"memory per added connection, from {first:,} to {connections:,}", each, CONNECTION_BYTES, " B")

@@ -74,7 +74,7 @@ def tables(title, shares, result):
     """The groups and the largest symbols of one run, as Markdown lines."""
     requests = result["requests"]["completed"]
     cpu_us = (result["cpu_s"]["user"] + result["cpu_s"]["system"]) * 1e6 / requests
-    lines = [f"### {title}", "", f"{requests:,} requests. CPU time per request while `perf` samples: {cpu_us:.2f} us.", ""]
+    lines = [f"### {title}", "", f"{requests:,} requests. CPU time per request under `perf`: {cpu_us:.2f} us.", ""]
     lines += ["| part | share of the samples |", "|---|---|"]
     groups = {}
     for share in shares:

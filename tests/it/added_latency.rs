@@ -129,7 +129,7 @@ fn the_twin_is_no_gateway_and_every_repeat_has_a_row() {
 
     let added = &summary["added"];
     let rows = added["repeats"].as_array().unwrap();
-    // Each of the two gateways and two direct cells has four loads in two repeats.
+    // Two gateways and two direct cells, times four loads, times two repeats.
     assert_eq!(rows.len(), 32);
     for row in rows {
         let is_baseline = row["gateway"].as_str().unwrap().starts_with("direct");

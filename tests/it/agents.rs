@@ -137,8 +137,8 @@ fn disturbed(place: &str, disturb: impl FnOnce(&Yard, &mut Child)) -> (Yard, Val
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
     let calm = "thresholds={ disturbed_share: 1 }";
-    // If an agent is paused, requests become due. There are more connections than these requests, so no request waits
-    // for a connection.
+    // While an agent is paused, its requests become overdue. There are more connections than overdue requests, so no
+    // request waits for a connection.
     let many = "loads.tail.connections=400";
     let set = ["--set", "duration=3s", "--set", "repeats=1", "--set", calm, "--set", many, "--on", place];
     let mut arguments = vec!["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--json"];
@@ -336,7 +336,7 @@ fn agents_join_only_with_the_ticket_of_the_run() {
     let (yard, elsewhere) = (Yard::new(), tempfile::tempdir().unwrap());
     let origin = Origin::start(elsewhere.path(), free_port(), &[]);
     let (run, join) = waiting(&yard, &origin, 2);
-    // A stranger has the ticket of another run.
+    // An agent with the ticket of another run cannot join.
     let other = Yard::new();
     let (mut other_run, _) = waiting(&other, &origin, 1);
     let stranger = agent(&yard, &join, other.path().join("weir.ticket").to_str().unwrap(), "stranger");
@@ -443,7 +443,12 @@ fn invalid_arguments_are_reported_with_a_remedy() {
     check(
         &["run", path, "--set", "origin.on=local:2", "--plan"],
         2,
-        &["local:2: an upstream runs on one agent"],
+        &["local:2: an upstream runs on exactly one agent"],
+    );
+    check(
+        &["run", path, "--set", "origin.on=netns:1", "--plan"],
+        2,
+        &["netns:1: an upstream cannot run on an agent in a network namespace"],
     );
     check(
         &["run", path, "--set", "origin={ on: local:1, replicas: 2 }", "--plan"],

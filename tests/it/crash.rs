@@ -58,11 +58,11 @@ fn ctrl_c_keeps_finished_cells_and_leaves_nothing_behind() {
     assert!(yard.cells("weir.db").len() as u64 >= done);
 }
 
-/// A moment of a run: the time when a file or a number of stored cells first exists.
+/// A moment of a run: the start, the creation of a file, or the storage of the n-th cell.
 enum Moment {
     /// Before anything exists.
     Start,
-    /// A file with this path, relative to the yard. `*word` matches each name that contains the word.
+    /// A file exists at this path, relative to [`Yard::path`]. `*word` matches each name that contains the word.
     File(&'static str),
     /// At least this many stored cells.
     Cells(u64),
@@ -93,7 +93,7 @@ pub fn is_there(folder: &Path, names: &[&str]) -> bool {
 
 #[test]
 fn a_run_killed_at_every_stage_ends_with_the_cells_of_an_uninterrupted_run() {
-    // In the order of a run: the database, the ledger, a cell's parts, its load, the stored cell, the report.
+    // The run is killed at each of these moments, in this order.
     let moments = [
         Moment::Start,
         Moment::File("weir.db"),

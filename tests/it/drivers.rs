@@ -1,4 +1,5 @@
-//! Drivers of the user: the guide to adding a gateway, run as written, and a bundled gateway under another name.
+//! Tests drivers in a user's folder: the driver of the guide `docs/drivers.md`, with the guide's commands, and a copy
+//! of a bundled driver under another name.
 
 use std::path::Path;
 

@@ -9,7 +9,8 @@ use crate::pages::blocks;
 use crate::program::{finish, json, text, the_host, weir};
 use crate::run::{measurements, run};
 
-/// Thresholds that are too strict for every open load, and for nearly every host.
+/// Thresholds of zero. Every open load exceeds the lateness thresholds, and nearly every host exceeds the noise
+/// threshold.
 const NOTHING_COUNTS: &str =
     "thresholds: { disturbed_share: 0, lateness_ns: 0, lateness_share: 0, worker_busy_share: 0 }\n";
 
@@ -85,7 +86,7 @@ fn errors_miss_the_objective_even_if_every_repeat_is_invalid() {
 fn undecided_objectives_have_a_separate_exit_code() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    // No throughput reaches this precision.
+    // No throughput has a confidence interval as narrow as this `interval_share`.
     let more = "objective: { p99: 1h, errors: 100% }\nthresholds: { disturbed_share: 1, worker_busy_share: 1, \
                 error_share: 1, interval_share: 0.000001 }\n";
     let output = run(folder.path(), "[weir]", more, &["--repeats", "3"]);

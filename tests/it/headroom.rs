@@ -45,7 +45,7 @@ fn rates_form_a_curve_and_route_changes_lose_no_request() {
                 assert!(changes(measurement).is_empty(), "{gateway}: {measurement}");
                 continue;
             }
-            // weir records a change only when a request sees its effect, so a slow host may have fewer changes.
+            // weir records only changes whose effect a request sees. On a slow host, these may be fewer.
             let changes = changes(measurement);
             assert!(!changes.is_empty(), "no change of {gateway}");
             for (place, change) in changes.iter().enumerate() {
@@ -70,7 +70,7 @@ fn rates_form_a_curve_and_route_changes_lose_no_request() {
     let costs = headroom["change_costs"].as_array().unwrap();
     assert_eq!(costs.len(), 4, "two gateways at two points: {costs:?}");
     let report = std::fs::read_to_string(folder.path().join("out/report.md")).unwrap();
-    for words in ["## Headroom", "Latency over throughput: curve", "Cost of changes of routes"] {
+    for words in ["## Headroom", "Latency by throughput: curve", "Cost of changes of routes"] {
         assert!(report.contains(words), "{words}: {report}");
     }
     let charts = folder.path().join("out/charts");

@@ -2,6 +2,7 @@
 //! processes, and nothing is left over. The image contains the nginx of `make peers` under a name that the host lacks.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -44,8 +45,16 @@ impl Engine {
         command.args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
         let log = fs::File::create(at("log")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let engine = Self { daemon: command.spawn().unwrap(), folder };
-        until("an engine that responds", || engine.docker(&["info"]).status.success());
+        let mut engine = Self { daemon: command.spawn().unwrap(), folder };
+        until("an engine that responds", || {
+            let ended = engine.daemon.try_wait().unwrap();
+            assert!(
+                ended.is_none(),
+                "{ended:?}: {}",
+                fs::read_to_string(engine.folder.path().join("log")).unwrap()
+            );
+            engine.docker(&["info"]).status.success()
+        });
         engine.import();
         Some(engine)
     }
@@ -174,7 +183,7 @@ fn a_missing_program_runs_in_a_container_and_is_measured_like_a_process() {
         for field in ["memory_bytes_peak", "threads_max", "open_files_max", "periods"] {
             assert!(usage[field].as_u64().unwrap() > 0, "{gateway}: {field}: {usage}");
         }
-        // A master and a worker, in a container or not.
+        // nginx runs two processes, a master and a worker, inside and outside of a container.
         assert_eq!(usage["pids_max"], 2, "{gateway}: {usage}");
         assert!(usage["cpu_share_of_limit"].as_f64().unwrap() > 0.0, "{gateway}: {usage}");
         part.clone()
@@ -286,10 +295,33 @@ fn a_gateway_that_dies_in_its_container_is_reported_with_its_log() {
     let wrong = fs::read_to_string(&path).unwrap() + "\nnonsense;\n";
     fs::write(&path, wrong).unwrap();
     scenario(&yard, "[boxed]", "");
-    let result = json(&wait(yard.start(engine.weir(&yard, &[&RUN[..], &["--images"]].concat()))));
-    let outcome = &cell(&result, "boxed")["outcome"];
-    assert_eq!(outcome["cause"], "died", "{outcome}");
-    assert!(outcome["log_tail"].as_str().unwrap().contains("unknown directive \"nonsense\""), "{outcome}");
+    let died = |command: Command| {
+        let result = json(&wait(yard.start(command)));
+        let outcome = &cell(&result, "boxed")["outcome"];
+        assert_eq!(outcome["cause"], "died", "{outcome}");
+        assert!(
+            outcome["log_tail"].as_str().unwrap().contains("unknown directive \"nonsense\""),
+            "{outcome}"
+        );
+    };
+    let run = || engine.weir(&yard, &[&RUN[..], &["--images"]].concat());
+    died(run());
+
+    // A `docker start` that keeps running after its container has exited.
+    let slow = yard.path().join("slow");
+    fs::create_dir(&slow).unwrap();
+    let real = Path::new(ROOT).join("target/peers/dockerd/root/usr/bin/docker");
+    let script = format!(
+        "#!/bin/sh\n{} \"$@\"\ncode=$?\n[ \"$1\" != start ] || sleep 300\nexit $code\n",
+        real.display()
+    );
+    fs::write(slow.join("docker"), script).unwrap();
+    fs::set_permissions(slow.join("docker"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = run();
+    let path = command.get_envs().find(|(name, _)| *name == "PATH").unwrap().1.unwrap().to_owned();
+    let all = [slow].into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(all).unwrap());
+    died(command);
     engine.await_nothing_left(&yard);
 }
 

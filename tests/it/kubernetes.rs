@@ -160,7 +160,7 @@ fn options_that_an_api_server_does_not_support_are_rejected_before_the_run() {
         assert!(said.contains(expected), "{said}");
     };
     let good = api_scenario("bearer: 1");
-    check(&good.replace("tls: true, ", ""), "so clients must use TLS to its gateways");
+    check(&good.replace("tls: true, ", ""), "so clients must connect to the gateways with TLS");
     check(&api_scenario("bearer: 0"), "requires either a client certificate or a token");
     check(&api_scenario("bearer: 1, client_certificate: required"), "and not both");
     check(

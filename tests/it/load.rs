@@ -14,7 +14,8 @@ pub fn assert_balanced(requests: &Value) {
     assert_eq!(count("scheduled"), ends, "{requests}");
 }
 
-/// Runs a load against a new origin, checks that counts balance and agree, and returns the JSON.
+/// Runs a load against a new origin. Checks that request counts balance, and that the origin received as many requests
+/// as the load sent. Returns the JSON.
 fn check(origin_arguments: &[&str], load_arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start(folder.path(), free_port(), origin_arguments);

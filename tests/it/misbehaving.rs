@@ -83,7 +83,7 @@ fn gateways_that_daemonize_exit_or_exhaust_memory_fail_with_their_cause() {
     failed(&result, "greedy", "port-taken", &["late: port 127.0.0.1:", "by python3 (pid "]);
 }
 
-/// Metadata of the log of the gateway that runs in a yard, if the log exists.
+/// Metadata of the log that the gateway writes during the run in `yard`, if the log exists.
 fn log_of(yard: &Yard) -> Option<std::fs::Metadata> {
     let below = |folder: &Path, word: &str| {
         let mut entries = std::fs::read_dir(folder).ok()?.flatten();

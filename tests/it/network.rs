@@ -1,5 +1,6 @@
-//! `network: namespaces`: weir counts the traffic of each part's interfaces, counts agree as on loopback, and no
-//! network is left over. Only root may use it; other users get an error.
+//! Tests `network: namespaces`: weir counts the traffic of each part's interfaces, the request counts of generator,
+//! gateway and origin agree as they do on loopback, and no network is left over. Only root may use it; other users get
+//! an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
@@ -16,9 +17,9 @@ use crate::yard::Yard;
 
 /// The user `nobody`.
 const NOBODY: u32 = 65_534;
-/// Maximum relative difference between two sums over many phases. weir reads the counters of parts one after another,
-/// and late on a busy host, so the counters of one short phase may differ more. Traffic that is counted twice, or not
-/// at all, changes a sum by more than this.
+/// Maximum relative difference between two sums that should be equal, each over many phases. In one short phase,
+/// counters may differ more, because weir reads the parts one after another, and with delays on a busy host. If traffic
+/// is counted twice or not at all, the sums differ by more than this.
 const SUMS_APART: f64 = 0.3;
 
 /// Whether this user can make namespaces. If not, checks that `weir run` reports it.
@@ -44,7 +45,8 @@ fn of(measurement: &Value, part: &str, figure: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no {figure} of {part}: {}", measurement["usage"]))
 }
 
-/// Sums over measurements, by description: (sent by one side, received by the other side).
+/// Sums over all measurements, by description. Each entry has two sums: sent by one side, and received by the other
+/// side.
 #[derive(Default)]
 struct Sums(BTreeMap<String, (f64, f64)>);
 
@@ -74,8 +76,8 @@ impl Sums {
     fn assert_conserved(&self) {
         for (what, (one, other)) in &self.0 {
             if what.contains("bodies") {
-                // Origins also send headers, from Ethernet to HTTP. These are larger than the small bodies, but less
-                // than ten times as large.
+                // Origins also send headers of all layers, from Ethernet to HTTP. So they send more bytes than the
+                // bodies have, but less than ten times as many.
                 assert!(one < other && *other < one * 10.0, "{what}: {one} and {other}");
                 continue;
             }

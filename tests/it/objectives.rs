@@ -170,7 +170,7 @@ fn documented_pipelines_parse_and_use_existing_flags() {
     let flags: Vec<&str> = run.split_whitespace().filter(|word| word.starts_with("--")).collect();
     assert_eq!(flags, ["--db", "--out", "--junit", "--fail-on"]);
     flags.iter().for_each(|flag| assert!(help.contains(flag), "{flag}"));
-    // Other pipelines and commands are well-formed, and their flags exist.
+    // All documented pipelines and commands are well-formed, and the flags of `weir run` in them exist.
     let others: Vec<_> =
         pages.iter().filter(|block| ["yaml", "sh"].contains(&block.language.as_str())).collect();
     assert!(others.iter().filter(|block| block.text.contains("weir run")).count() >= 4);

@@ -1,4 +1,4 @@
-//! Replicas of another server as upstream.
+//! Upstreams with the driver nginx instead of weir's origin: several replicas, and rejected options.
 
 use crate::program::{json, text, the_host};
 use crate::run::{assert_reconciled, measurements, run};

@@ -10,7 +10,8 @@ use crate::program::{json, scenario, text, the_host, until, wait};
 use crate::run::measurements;
 use crate::yard::{Yard, integrity};
 
-/// A small disk, mounted at `disk` of a yard. It exists only in the mount namespace of the holder process.
+/// A small disk at the path `disk` in the folder of a `Yard`. It is mounted only in the mount namespace of the process
+/// `holder`.
 pub struct Disk<'a> {
     yard: &'a Yard,
     holder: Child,
@@ -38,14 +39,14 @@ impl<'a> Disk<'a> {
         Self { yard, holder }
     }
 
-    /// A command that sees the disk.
+    /// A command that runs in the holder's mount namespace, where the disk is mounted.
     fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--target={}", self.holder.id())).arg("--mount");
         if !rustix::process::geteuid().is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
-        // The working directory of the holder, which contains the disk.
+        // Start in the holder's working directory, where the path `disk` leads to the mounted disk.
         command.arg("--wd");
         command.arg(program).args(arguments).env("XDG_DATA_HOME", self.yard.path().join("data"));
         self.yard.at_home(command)
@@ -66,7 +67,7 @@ impl<'a> Disk<'a> {
         assert!(status.unwrap().success());
     }
 
-    /// The path of a file of the disk, outside the mount namespace.
+    /// The path of the file `name` on the disk, as seen from outside the mount namespace.
     fn file(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.holder.id()))
             .join(self.yard.path().strip_prefix("/").unwrap())
@@ -119,7 +120,7 @@ fn went_well(output: &Output) {
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
 }
 
-/// Arguments of `weir run` for a small scenario of the yard that writes to `database`.
+/// Arguments of `weir run` for a small scenario in the folder of `yard`. The run writes to `database`.
 fn run_of(yard: &Yard, repeats: &'static str, database: &'static str) -> Vec<String> {
     let path = scenario(yard.path(), "[weir]", "");
     let words = ["run", path.to_str().unwrap(), "--repeats", repeats, "--db", database, "--out", "out"];
@@ -138,7 +139,7 @@ fn a_disk_that_fills_up_during_a_run_loses_only_the_running_cell() {
     let child = disk.start(&words(&run_of(&yard, "4", "disk/weir.db")));
     until("a finished cell", || disk.cells_kept() >= 1);
     disk.fill();
-    refused(&wait(child), &["disk/weir.db: the disk is full", "free disk space", "weir run --resume"]);
+    refused(&wait(child), &["disk/weir.db: the disk is full", "free up disk space", "weir run --resume"]);
     assert_eq!(yard.left_over(), Vec::<String>::new());
     // While the disk is full, a resumed run fails in the same way.
     let resume = ["run", "--resume", "last", "--db", "disk/weir.db", "--out", "out"];

@@ -30,7 +30,7 @@ static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 /// Permission to run on this host, released on drop.
 pub struct Host(u32);
 
-/// Waits for permission for one run. Other tests may run at the same time.
+/// Waits until one of the [`RUNS`] permissions is free. Tests with the other permissions can run at the same time.
 pub fn the_host() -> Host {
     take(1)
 }
@@ -150,7 +150,7 @@ impl Origin {
         self.child.wait().unwrap().code()
     }
 
-    /// Kills it, like a crash.
+    /// Kills the origin, like a crash.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -236,7 +236,7 @@ fn answer(stream: TcpStream, page: &str) -> std::io::Result<()> {
     )
 }
 
-/// The series of the container and of its pod, which has the same values.
+/// A page with the series of the container and of its pod. CPU time and memory are the same in both.
 fn page(pid: u32) -> String {
     let cpu_s = cpu_ns(pid) as f64 / 1e9;
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();

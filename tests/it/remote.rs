@@ -148,8 +148,8 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
             assert!(seconds.iter().any(|second| second["cpu_cores"][gateway].is_number()), "{seconds:?}");
         }
     }
-    // Process and container are the same Caddy, and phases do not overlap, so the CPU times add up to at most the CPU
-    // time of Caddy. Caddy reports hundredths of a second.
+    // The gateways `process` and `container` are the same Caddy, and phases do not overlap. So the CPU times of all
+    // phases add up to at most Caddy's CPU time. Caddy reports it in hundredths of a second.
     assert!(phases_cpu_s <= cpu_s + 0.04, "{phases_cpu_s} s in the phases, {cpu_s} s in all");
     let share = |gateway: &str| &measurements(&result, gateway)[0]["usage"][gateway]["cpu_share_of_limit"];
     assert!(share("process").is_null() && number(share("container")) > 0.0, "a quota of four cores");
@@ -177,7 +177,7 @@ fn check_destinations(said: &str, names: &[&str], address: SocketAddr) {
     let before = said.split("[1/").next().unwrap();
     for name in names {
         let line = format!(
-            "{name}: load goes to http://{address}: full (closed, at most 4 connections), \
+            "{name}: loads sent to http://{address}: full (closed, at most 4 connections), \
              tail (open, 300/s, at most 32 connections)"
         );
         assert!(before.contains(&line), "{line}: {said}");
@@ -194,9 +194,9 @@ fn a_plan_prints_the_target_of_the_load_and_sends_none() {
     let loads = "full (closed, at most 1 connection), tail (open, 300/s, at most 32 connections)";
     for line in [
         format!(
-            "prod: load goes to https://gw.invalid: {loads}; send load only to systems that you are allowed to test"
+            "prod: loads sent to https://gw.invalid: {loads}; send load only to systems that you are allowed to test"
         ),
-        format!("direct: load goes to http://127.0.0.1:9: {loads}\""),
+        format!("direct: loads sent to http://127.0.0.1:9: {loads}\""),
     ] {
         assert!(notes.contains(&line), "{line}: {notes}");
     }

@@ -38,8 +38,8 @@ fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the scenario with the data plane limited to `limits`. Returns (`limited_by` of the gateway, whether the limit
-/// is applied, reasons against the throughput of each load, standard error).
+/// Runs the scenario with the data plane limited to `limits`. Returns `limited_by` and `limits_applied` of the gateway,
+/// the reasons for the throughput verdict of each load, and the text that weir printed on stderr.
 fn limited_to(limits: &str) -> (String, bool, Vec<String>, String) {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Real failures of services that gateways need: planned faults, never ready, killed, without disk space, rejecting
-//! messages, and left running by a killed lab.
+//! Real failures of services that gateways need. A service is killed or stalled, is never ready, has no disk space, or
+//! rejects messages. A killed lab leaves no service running.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ fn a_service_without_disk_space_fails_only_its_cells() {
     let drivers = with_service(&yard, port, &format!("- --pid\n      - {}\n      {port}", file.display()));
     let path = scenario(&yard, &format!("{}, weir", bus("bus", "")), "");
     let output = disk.run(&words(&arguments(&path, drivers.to_str().unwrap())));
-    let said = ["nats: no space left on device", "Could not write pidfile", "free disk space"];
+    let said = ["nats: no space left on device", "Could not write pidfile", "free up disk space"];
     assert_failed(&yard, &output, "disk-full", &said);
 }
 

@@ -28,7 +28,7 @@ fn run(folder: &std::path::Path, scenario: &str, drivers: &str) -> std::process:
     finish(weir(folder, &[&["run", "bus.yaml"], &options[..]].concat()))
 }
 
-/// The part with this name of a cell.
+/// Returns the part `name` of a cell.
 pub fn part<'a>(cell: &'a Value, name: &str) -> &'a Value {
     let parts = cell["parts"].as_array().unwrap();
     parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no part {name}: {parts:?}"))

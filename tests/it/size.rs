@@ -18,7 +18,8 @@ use crate::program::{finish, json, text, the_host, weir};
 const FIXTURE: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../weir-results/tests/fixtures/archive-1-schema-1.weir");
 
-/// A load point: (requests per second, p99 in milliseconds, share of the CPU limit, reason against its latency).
+/// A load point: (requests per second, p99 in milliseconds, share of the CPU limit, reason why the latency is not
+/// valid).
 type Rate = (u64, u64, f64, Option<Reason>);
 
 /// Gateways of the prepared run and their load points on one core. Half a core has half the rates.
@@ -174,14 +175,16 @@ fn the_gorouters_example_is_four_instances() {
     // instance.
     assert_eq!(weir["instances"], value!({ "value": 4, "low": 4, "high": 5 }));
     assert_eq!(offer(&sizing, "weir", 0.5)["instances"]["value"], 8);
-    // The search had a stricter objective that also limits errors, so its result is a minimum.
+    // The objective of the capacity search also limits errors, so it is stricter than `--objective`. Therefore the
+    // capacity is only a lower bound.
     let sought = offer(&sizing, "sought", 1.0);
     assert_eq!(
         (&sought["basis"], &sought["instances"]["value"]),
         (&"at-least".into(), &4.into()),
         "{sought}"
     );
-    // nginx misses the objective at its lowest rate with both limits, so the command has no result for it.
+    // With 0.5 cores and with 1 core, nginx misses the objective even at its lowest rate, so the command has no result
+    // for it.
     assert_eq!(output.status.code(), Some(1));
     for (gateway, why) in [("nginx", "never-met"), ("envoy", "borderline")] {
         let offer = offer(&sizing, gateway, 1.0);
@@ -222,8 +225,8 @@ fn a_real_run_is_sized() {
          warmup: 100ms\nduration: 400ms\nrepeats: 3\nobjective: {{ p99: 1h, errors: 100% }}\n{ANYTHING_COUNTS}"
     );
     std::fs::write(folder.path().join("sized.yaml"), scenario).unwrap();
-    // On a busy host, such a short phase is sometimes implausible. No threshold can allow that, so the test repeats the
-    // run at most twice.
+    // On a busy host, such a short phase sometimes gets the reason `implausible`, which no threshold can disable. So
+    // the test repeats the run at most twice.
     let is_whole = |attempt: u32| {
         let output = finish(weir(folder.path(), &["run", "sized.yaml", "--db", "weir.db", "--out", "out"]));
         println!("attempt {attempt}: {}{}", text(&output.stdout), text(&output.stderr));

@@ -17,8 +17,8 @@ struct Asked {
     address: String,
 }
 
-/// All combinations of rates, objectives and other flags. For some of them `weir size` gives no number. Together they
-/// cover every possible reason.
+/// All combinations of rates, objectives and other flags. Together, their results cover each basis of a number (such as
+/// `measured`), and each reason why `weir size` gives no number.
 fn grid() -> Vec<Asked> {
     let objectives = [
         ("", ""),
@@ -233,7 +233,8 @@ fn the_sliders_of_the_page_give_the_same_results_as_the_command() {
     let rate = format!("{rate}/s");
     same(path, &[&["--rate", rate.as_str()], &flags[2..]].concat(), moved, &mut seen);
 
-    // A link with a fragment opens the report with these settings. Here the report opens without a frame.
+    // A link with a fragment opens the report with the settings in the fragment. Unlike above, the report is not in an
+    // iframe.
     let shared = document(path, &url("report.html#rate=10000&objective=p99:20000000&price=0.17"));
     let (_, section) = shared.split_once("class=\"answer\"").unwrap();
     let (section, _) = section.split_once("</section>").unwrap();

@@ -73,5 +73,5 @@ fn slow_clients_of_gateways_with_tls_are_rejected() {
     let output = finish(weir(folder.path(), &["run", "slow.yaml", "--plan"]));
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("slow clients send plain HTTP, and the gateways listen for TLS"), "{error}");
+    assert!(error.contains("slow clients send plain HTTP, but the gateways listen for TLS"), "{error}");
 }

@@ -101,8 +101,8 @@ impl Far {
     /// Waits until no process and no file of an agent is left over.
     fn await_nothing_left(&self) {
         let temporary = self.home.join("tmp");
-        // `processes()` finds processes whose command line contains a folder of the yard. This is true for agents, load
-        // generators, guards, shells and `ssh`.
+        // `processes()` finds agents, load generators, guards, shells and `ssh`, because their command lines contain a
+        // folder of the test.
         until("the end of all processes", || {
             self.yard.processes().iter().all(|(pid, _)| self.own.contains(pid))
         });
@@ -176,7 +176,7 @@ fn sshd(home: &Path, address: Ipv4Addr, namespace: &Namespace) -> Child {
     child
 }
 
-/// Writes the ssh configuration of the near host's user, with host names.
+/// Writes the ssh configuration for the near host, and an `ssh` wrapper that uses it.
 fn client(yard: &Yard, home: &Path, address: Ipv4Addr) {
     let (bin, etc) = (yard.path().join("bin"), home.join("etc").display().to_string());
     fs::create_dir(&bin).unwrap();

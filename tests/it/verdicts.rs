@@ -1,5 +1,5 @@
-//! Verdicts that hold on every machine: counters that differ, a confidence interval that no run reaches, a generator
-//! that sends late, and a failing upstream.
+//! Verdicts that hold on every machine: counters that differ, an interval threshold that no run meets, a generator that
+//! sends late, and a failing upstream.
 
 use crate::program::{finish, json, scenario, text, the_host, weir};
 use crate::run::measurements;
@@ -38,7 +38,8 @@ fn a_gateway_that_responds_without_its_upstream_is_implausible() {
 fn repeats_that_differ_more_than_the_threshold_are_noisy() {
     let _host = the_host();
     let folder = tempfile::tempdir().unwrap();
-    // The thresholds ignore host noise. No three real repeats are as close as the allowed interval, a millionth.
+    // `interval_share` allows an uncertainty of one millionth, which three real repeats always exceed. The other
+    // thresholds turn off checks that host noise could fail.
     let thresholds = "thresholds: { interval_share: 0.000001, disturbed_share: 1, worker_busy_share: 1, error_share: 1 }\n";
     let path = scenario(folder.path(), "[weir]", thresholds);
     let arguments =
@@ -67,8 +68,8 @@ fn an_open_load_with_late_sends_is_re_measured_and_a_closed_load_is_not() {
     let error = text(&output.stderr);
     // The closed load has a headline only if the generator stayed below its quota.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{error}");
-    // There are two cells with two loads each. weir may re-measure for at most half of the planned time, which is two
-    // loads.
+    // The plan has four loads: two in each of two cells. Retries may take half of the planned time, so weir re-measures
+    // at most two loads.
     assert!(
         error.contains(", loads re-measured after noise: 2)")
             || error.contains("(loads re-measured after noise: 2)"),

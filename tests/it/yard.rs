@@ -1,4 +1,4 @@
-//! A folder for all files of the runs of one test, and a search for their leftovers in it and on the host.
+//! A folder for all files of one test. It also finds what the test's runs leave behind, in the folder and on the host.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -15,7 +15,8 @@ use crate::program::{finish, json, text, wait, weir};
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LOOKS: u32 = 1_200;
 
-/// A folder with its own folder for temporary files, its own lock, and its own database.
+/// A folder for the `weir` commands of one test. Each test has separate temporary files, a separate lock and a separate
+/// database.
 pub struct Yard {
     folder: tempfile::TempDir,
     /// Process IDs of the started labs. Names of control groups contain them.
@@ -42,7 +43,7 @@ impl Yard {
         self.path().join("tmp")
     }
 
-    /// A `weir` command in the yard.
+    /// A `weir` command that uses the folders of this yard.
     pub fn weir(&self, arguments: &[&str]) -> Command {
         self.at_home(weir(self.path(), arguments))
     }

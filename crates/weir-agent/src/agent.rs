@@ -196,7 +196,7 @@ struct Session<'a> {
     is_prepared: bool,
     /// This host's IP address in its connection to the coordinator.
     own: IpAddr,
-    /// Number of the current sampling, and whether it could start.
+    /// The current sampling: its number, and the error if it could not start.
     sampling: Option<(u64, Result<(), AgentFailure>)>,
 }
 

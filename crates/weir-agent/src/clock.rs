@@ -4,7 +4,7 @@
 //! it, the agent responds, the coordinator receives the response. The error of the offset is at most half of the round
 //! trip, even if one direction takes longer than the other.
 
-/// Number of exchanges with an agent that are kept.
+/// Maximum number of exchanges that are kept per agent.
 const KEPT: usize = 64;
 
 /// Assumed maximum drift between two clocks, seconds per second: ten times that of a typical quartz clock.
@@ -69,7 +69,8 @@ impl Clocks {
         self.kept.push_back(exchange);
     }
 
-    /// The offset with the smallest error at `now_ns` of the coordinator's clock; `None` before the first exchange.
+    /// The offset with the smallest maximum error at `now_ns`, a time of the coordinator's clock. `None` before the
+    /// first exchange.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
         let best = self.kept.iter().min_by_key(|exchange| exchange.bound_ns(now_ns))?;
         Some(ClockOffset { offset_ns: best.offset_ns(), bound_ns: best.bound_ns(now_ns) })

@@ -39,7 +39,7 @@ const LEAVE_MAX: Duration = Duration::from_millis(500);
 pub struct AgentInfo {
     /// The name of the agent, unique in the run.
     pub name: String,
-    /// The agent's address in its connection.
+    /// The remote address of the agent's connection.
     pub address: SocketAddr,
     /// This host's IP address, to which the agent connected.
     pub reached_at: IpAddr,

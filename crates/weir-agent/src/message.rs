@@ -94,7 +94,7 @@ pub struct Hello {
 pub struct Assignment {
     /// Number of the load, unique in the run.
     pub load: u64,
-    /// The specification of the shard, with the names of files on agents in place of their paths.
+    /// The specification of the shard. Its file paths are replaced by the names in `files`.
     pub spec: LoadSpec,
     /// Length of each file, bytes, by name (SHA-256 and extension).
     pub files: BTreeMap<String, u64>,
@@ -103,7 +103,7 @@ pub struct Assignment {
 /// The result of an agent's shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ShardReport {
-    /// The record of the agent's load generator, in times of the agent's clock.
+    /// The record of the agent's load generator. Its timestamps come from the agent's clock.
     pub record: LoadRecord,
     /// The process of the load generator.
     pub part: Part,
@@ -153,7 +153,7 @@ pub struct Serving {
 /// An upstream that an agent started. It may not listen yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
-    /// The address of the upstream. Its IP address is the one from which the agent connects to the coordinator.
+    /// The address of the upstream: a free port, and the IP address from which the agent connects to the coordinator.
     pub address: SocketAddr,
     /// The process of the upstream, for the results.
     pub part: Part,
@@ -190,7 +190,7 @@ pub struct AgentFailure {
     pub cause: String,
     /// What happened.
     pub message: String,
-    /// What the user can do about it; empty if unknown.
+    /// What the user can do; empty if unknown.
     pub remedy: String,
     /// The end of the load generator's log; empty without one.
     pub log_tail: String,

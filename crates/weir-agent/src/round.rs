@@ -92,7 +92,7 @@ impl<R> Round<R> {
                 *state = State::Done(report);
                 return;
             }
-            // The result of the agent has already arrived, so it may disconnect.
+            // An agent may disconnect after its result has arrived.
             (Said::Lost(_), State::Done(_)) => return,
             (Said::Lost(why), _) => lost(&why),
             (Said::Failed(failure), _) => failure,

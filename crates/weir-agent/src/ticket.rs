@@ -23,7 +23,8 @@ const COORDINATOR: &str = "coordinator.weir.internal";
 /// The name in the agents' certificate.
 const AGENT: &str = "agent.weir.internal";
 
-/// Authenticates agents of a run. Anyone who can read the ticket can join, so only its owner can read its file.
+/// Credentials with which agents join a run. Anyone who can read the ticket file can join, so only the owner of the
+/// file can read it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ticket {

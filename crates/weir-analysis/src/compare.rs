@@ -53,8 +53,8 @@ pub struct Question {
     pub must_have: Vec<Measure>,
     /// Whether to compare even if the conditions differ.
     pub force: bool,
-    /// Arrival model of loads in which the rig is known to do different work for A and B. In these loads the rig's CPU
-    /// time does not show the speed of the host.
+    /// Arrival model of the loads for which the rig does different work in A and B. For these loads, the rig's CPU time
+    /// does not show the speed of the host. `None` if the rig does the same work in all loads.
     pub other_rig_at: Option<ArrivalModel>,
     /// Whether repeats may be added, with a new evaluation after each addition. Intervals must then hold at every
     /// evaluation.
@@ -100,12 +100,12 @@ pub struct Comparison {
     pub is_paired: bool,
     /// Joint confidence of all intervals with a verdict.
     pub confidence: f64,
-    /// Number of metrics whose verdict depends on an interval. They form one family of Holm's correction. Metrics with
-    /// repeats beyond the measured range form a second family.
+    /// Number of metrics in the main family of Holm's correction. A metric belongs to it if its verdict depends on an
+    /// interval. Metrics with a repeat beyond the measured range form a second family, which is not counted here.
     pub family: usize,
     /// Conditions that differ, if the comparison was forced.
     pub forced: Vec<Difference>,
-    /// Differences between the gateways: the subject of the comparison.
+    /// Differences between the compared gateways. The comparison measures their effect.
     pub gateways: Vec<Difference>,
     /// Differences between the hosts and between the rig's own programs.
     pub environment: Vec<Difference>,
@@ -171,7 +171,7 @@ pub enum CompareError {
     Several {
         /// Name of the dataset with several series.
         label: String,
-        /// Names of these series.
+        /// The series to choose from, as text.
         names: String,
     },
     /// A requested metric was not measured.
@@ -356,7 +356,8 @@ impl Comparison {
         sentences.extend(biased.filter_map(|(point, figure)| {
             let bias = figure.bias.filter(|bias| figure.verdict.is_some() && bias.excludes_one())?;
             Some(format!(
-                "{}: the direct baselines differ in {}: B / A is {}. Smaller differences stay undecided.",
+                "{}: the direct baselines differ in {}: B / A is {}. For gateways, smaller differences stay \
+                 undecided.",
                 point.words(),
                 figure.measure.title(),
                 bias.words()

@@ -66,8 +66,8 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the whole interval of the measured change, from `low` to `high`, falls short of the known change, in the
-    /// direction of the known change.
+    /// Whether the measured change is too small: its whole interval, from `low` to `high`, lies below a known increase
+    /// or above a known decrease.
     fn is_below(&self, low: f64, high: f64) -> bool {
         if self.change < 0.0 { low > self.change } else { high < self.change }
     }
@@ -173,14 +173,16 @@ impl Control {
         };
         let is_found = figure.verdict == Some(Verdict::Worse);
         let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
-        // Delaying responses also takes CPU time, so a change larger than the known one is plausible. Only a smaller
-        // one is suspicious.
+        // Delaying responses also takes CPU time, so the measured change may be larger than the added one. Only a
+        // smaller change is suspicious.
         let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
         let distrust = "do not trust differences of this size in this run";
         let why = match figure.verdict {
-            Some(Verdict::Better) => format!("the measured change is opposite to the added one: {distrust}"),
+            Some(Verdict::Better) => {
+                format!("the added change and the measured change have opposite signs: {distrust}")
+            }
             Some(Verdict::Worse) if is_less => {
-                format!("the measured change is smaller than the added one: {distrust}")
+                format!("the measured change is smaller than the added change: {distrust}")
             }
             Some(Verdict::Worse) => String::new(),
             _ if !figure.is_decidable => figure.why.clone(),

@@ -1,8 +1,9 @@
-//! Results from several load points: throughput with more users at a CPU limit, with more cores, and as share of the
-//! direct baseline.
+//! Results that need several load points: throughput by number of users at a CPU limit, throughput by number of cores,
+//! and throughput as share of the direct baseline.
 //!
-//! Closed loads that differ only in their number of connections (users) form one experiment, with all limits of the
-//! data plane. The cells are the same as in the other tables; nothing is measured twice.
+//! An experiment consists of closed loads that differ only in their number of connections (users), with their load
+//! points at all CPU and memory limits of the data plane. The cells are the same as in the other tables; nothing is
+//! measured twice.
 
 mod of_direct;
 mod per_core;
@@ -37,9 +38,10 @@ pub struct Experiment {
     /// Throughput by number of connections for each gateway and limit: gateways in the scenario's order, limits
     /// ascending.
     pub saturations: Vec<Saturation>,
-    /// Throughput per core at full load; empty with a single limit.
+    /// Throughput per core at full load, per gateway; empty if `limits` has fewer than two entries.
     pub per_core: Vec<PerCore>,
-    /// Sentences about users at the highest limit.
+    /// Sentences about the highest limit of the data plane: which gateways saturate it, with how many connections, and
+    /// their throughput.
     pub users_conclusions: Vec<String>,
     /// Sentences about throughput as share of the direct baseline.
     pub direct_conclusions: Vec<String>,
@@ -66,7 +68,8 @@ struct Draft {
     limits: Vec<(Axes, DataLimit)>,
 }
 
-/// Finds the experiments of a run. An experiment has several numbers of connections at a limit, or several limits.
+/// Finds the experiments of a run. An experiment has at least two limits, or a limit with at least two numbers of
+/// connections.
 pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
     let mut drafts: Vec<Draft> = Vec::new();
     for (place, point) in of_model(points, ArrivalModel::Closed) {
@@ -129,7 +132,7 @@ impl DataLimit {
 }
 
 impl Draft {
-    /// The limit with these values of its axes; created from `point` if it is new.
+    /// Returns the limit with the axis values `axes`. If `limits` does not contain it yet, adds the limit of `point`.
     fn limit_at(&mut self, axes: Axes, point: &Point) -> &mut DataLimit {
         let known = self.limits.iter().position(|(known, _)| *known == axes);
         let at = known.unwrap_or_else(|| {
@@ -239,7 +242,8 @@ fn gather(drafts: &mut Vec<Draft>, kind: Value, place: usize, point: &Point) {
     drafts[at].limit_at(limited, point).closed.push(place);
 }
 
-/// The fields of a closed load without connections and duration; `None` if connections change within the load.
+/// The fields of a closed load, except `connections` and `duration`. `None` if the number of connections changes within
+/// the load.
 fn kind(run: &Run, point: &Point) -> Option<Value> {
     let Some(Value::Object(written)) = run.scenario.get("loads").and_then(|loads| loads.get(&point.load))
     else {
@@ -252,8 +256,8 @@ fn kind(run: &Run, point: &Point) -> Option<Value> {
     is_constant.then_some(Value::Object(kind))
 }
 
-/// Splits the axes: returns the axes that do not limit the data plane, then the axes that limit it. Axes of connections
-/// are dropped.
+/// Splits the axes: returns the axes outside [`LIMIT_PATHS`], then the axes in it. Drops axes that set a number of
+/// connections.
 fn split(axes: &Axes) -> (Axes, Axes) {
     let is_connections = |path: &str| path.starts_with("loads.") && path.ends_with(".connections");
     let kept = axes.iter().filter(|(path, _)| !is_connections(path));

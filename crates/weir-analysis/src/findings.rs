@@ -91,7 +91,7 @@ const FINDERS: &[Finder] = &[
 /// Some findings in an older JSON form of the summary, for programs that still read that form.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Former {
-    /// Loads at each CPU limit, and starts; see [`ManyDomains`].
+    /// Loads at each CPU limit, gateway starts, and conclusions; see [`ManyDomains`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domains: Option<ManyDomains>,
     /// Loads that open new connections; see [`NewConnections`].

@@ -62,7 +62,7 @@ pub struct Row {
     pub throughput_per_s: Figure,
     /// Latency in nanoseconds by name, in the order of [`crate::LATENCIES`].
     pub latency_ns: Vec<(String, Figure)>,
-    /// Quantiles that are not headlines, because too few seconds contain slower requests.
+    /// Quantiles that are not headlines, because too few seconds contain requests slower than the quantile.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub short_tails: Vec<ShortTail>,
     /// Latency by quantile, from all valid repeats together, or from all repeats if none is valid.

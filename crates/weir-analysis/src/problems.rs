@@ -80,7 +80,7 @@ impl Problem {
     }
 }
 
-/// Serializes problems by their words.
+/// Serializes each problem as its `words`.
 pub(crate) fn in_words<S: Serializer>(problems: &[Problem], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(problems.iter().map(|problem| &problem.words))
 }
@@ -176,7 +176,7 @@ fn some_of(points: &[String]) -> String {
 }
 
 /// Checks the main headlines of a load: throughput in a closed loop, latency in an open loop, CPU time per request in
-/// both. Returns cause and words if one has too few valid repeats.
+/// both. If one of these values has too few valid repeats, returns the cause and a message.
 fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     let main = match point.model {
         ArrivalModel::Closed => ("throughput", Some(&row.throughput_per_s)),
@@ -198,8 +198,8 @@ fn is_past_the_limit(row: &Row) -> bool {
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))
 }
 
-/// Returns why too few repeats are valid: the names of the reasons, then the same names with counts of repeats. `None`
-/// if enough repeats are valid, or if the value is bounded.
+/// Returns why too few repeats are valid: the names of the reasons, and a text with the number of repeats for each
+/// reason. `None` if enough repeats are valid, or if the value is bounded.
 fn why_invalid(figure: &Figure) -> Option<(String, String)> {
     let measured = figure.repeats.len();
     let valid = figure.repeats.iter().filter(|repeated| repeated.reasons.is_empty()).count();

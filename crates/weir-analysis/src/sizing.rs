@@ -24,10 +24,10 @@ pub use searched::SearchedFor;
 /// Hours per month in costs: a twelfth of 365 days.
 pub const HOURS_PER_MONTH: f64 = 730.0;
 
-/// Months from now for which the instances are also counted, if the rate grows.
+/// Forecast times, in months from now. If the rate grows, weir also computes the number of instances for these times.
 pub const MONTHS_AHEAD: [u32; 2] = [12, 24];
 
-/// The question of a sizing.
+/// The input of a sizing: the request rate, the limits to meet, and the price.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Demand {
     /// Requests per second that all instances carry together.
@@ -40,9 +40,11 @@ pub struct Demand {
     pub spare: u32,
     /// Price of an instance or core; `None` computes no cost.
     pub price: Option<Price>,
-    /// Growth of the rate per year, as a share: 0.2 is 20 %. `None` counts instances only for `rate_per_s`.
+    /// Growth of the rate per year, as a share: 0.2 is 20 %. With `None`, weir computes the instances for `rate_per_s`
+    /// only.
     pub growth_per_year: Option<f64>,
-    /// Whether an unmeasured rate at `cpu_share_max` may be extrapolated from the CPU time per request.
+    /// Whether weir may extrapolate from the CPU time per request to an unmeasured rate: the rate at which an instance
+    /// reaches `cpu_share_max`.
     pub extrapolate: bool,
 }
 
@@ -60,7 +62,7 @@ pub struct Bound {
 pub struct Price {
     /// Price for one hour.
     pub per_hour: f64,
-    /// What the price pays for.
+    /// What one price covers: an instance or a core.
     pub of: PriceOf,
 }
 
@@ -68,7 +70,7 @@ pub struct Price {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceOf {
-    /// One instance; its CPU limit does not matter.
+    /// One instance, whatever its CPU limit.
     Instance,
     /// One core of an instance's CPU limit.
     Core,
@@ -77,7 +79,7 @@ pub enum PriceOf {
 /// The answer: all instance types, cheapest first, types without an answer last.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// The demand that the offers answer.
+    /// The demand for which the offers are computed.
     pub demand: Demand,
     /// Instance types, sorted by cost if there is a price, else by number of instances.
     pub offers: Vec<Offer>,
@@ -88,11 +90,12 @@ pub struct Sizing {
 pub struct Offer {
     /// Name of the gateway.
     pub gateway: String,
-    /// The axes in words, and the load if the gateway has several kinds of load with these axes; may be empty.
+    /// The axes in words, followed by the load if the gateway has several kinds of load with the same axes. May be
+    /// empty.
     pub setting: String,
     /// Values of the axes, without the rate.
     pub axes: Axes,
-    /// The bounds to meet.
+    /// Limits on latency and errors that the instances must meet.
     pub bounds: Vec<Bound>,
     /// The number of instances, or why there is no answer.
     #[serde(flatten)]
@@ -114,16 +117,17 @@ pub enum Outcome {
 pub struct Sized {
     /// Requests per second per instance.
     pub rate_per_s: Span,
-    /// The basis of that rate.
+    /// What `rate_per_s` is based on.
     pub basis: Basis,
     /// Share of its CPU limit that an instance uses at `rate_per_s`. `None` without a limit or a valid value, or if the
     /// rate comes from a capacity search.
     pub cpu_share: Option<f64>,
     /// Instances, including spare ones.
     pub instances: Count,
-    /// Instances for the grown rate after each of [`MONTHS_AHEAD`]; empty if the demand gives no growth.
+    /// Future instances, one entry per value of [`MONTHS_AHEAD`]; empty if the demand has no growth.
     pub later: Vec<Later>,
-    /// Cost of the instances; `None` without a price, or for a price per core if the instance has no CPU limit.
+    /// Cost of the instances. `None` if there is no price, or if the price is per core and the instance has no CPU
+    /// limit.
     pub cost: Option<Cost>,
     /// Sentences for the reader: how the rate was found and what limits it.
     pub notes: Vec<String>,
@@ -133,9 +137,10 @@ pub struct Sized {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// The highest measured rate that meets the bounds. A higher measured rate does not meet them.
+    /// The highest measured rate that meets the bounds. At least one higher rate was measured and does not meet them.
     Measured,
-    /// The highest of all measured rates, or a capacity for a stricter objective: the true rate may be higher.
+    /// A lower bound of the rate. Either the highest measured rate that meets the bounds, if no higher rate has a known
+    /// result, or the capacity from a search with stricter bounds.
     AtLeast,
     /// A capacity search with exactly these bounds.
     Searched,
@@ -148,24 +153,24 @@ pub enum Basis {
 pub struct Span {
     /// The value itself.
     pub value: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of the value's 95 % interval.
     pub low: f64,
-    /// The upper end of its 95 % interval.
+    /// The upper end of the value's 95 % interval.
     pub high: f64,
 }
 
-/// A number of instances with its interval, from the ends of the rate's interval.
+/// A number of instances. Its interval follows from the interval of the rate per instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// The number at the mean rate per instance.
+    /// Number of instances if each carries the mean rate per instance.
     pub value: u64,
-    /// The number if each instance carries the upper end of its rate interval.
+    /// The number of instances if each carries the upper end of its rate interval.
     pub low: u64,
-    /// The number if each instance carries the lower end of its rate interval.
+    /// The number of instances if each carries only the lower end of its rate interval.
     pub high: u64,
 }
 
-/// Instances for a rate that has grown.
+/// The number of instances at a future date, after the rate has grown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Later {
     /// Number of months from now.
@@ -204,7 +209,7 @@ pub enum RefusedFor {
     NothingMeasured,
     /// The lowest rate already misses the bounds.
     NeverMet,
-    /// The interval at the lowest rate includes the limit.
+    /// At the lowest rate, the confidence interval of a metric includes its limit.
     Borderline,
     /// The value at the lowest rate is invalid or unknown.
     Unknown,

@@ -33,7 +33,7 @@ pub struct Summary {
     pub points: Vec<Point>,
     /// Results of capacity searches, in the order of axes and then of the scenario's loads.
     pub capacities: Vec<Capacity>,
-    /// Results from several load points: with more users, with more cores, and as share of the direct baseline.
+    /// Throughput over several load points: by number of users, per core, and as share of the direct baseline.
     pub experiments: Vec<Experiment>,
     /// Added latency at each rate; `None` unless the run measures the direct baseline twice in each block.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct Summary {
     /// Results of the objective's limits on findings; empty if it has no such limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finding_objectives: Vec<FindingObjective>,
-    /// Some findings again, in an older JSON form for programs that still read that form.
+    /// Copies of some findings in an older JSON form, for programs that still read this form.
     #[serde(flatten)]
     pub former: Former,
     /// The gateways under test in the scenario's order, the direct baseline last.
@@ -145,7 +145,7 @@ impl Summary {
         self.problems.iter().map(|problem| (problem.kind, problem.words.as_str()))
     }
 
-    /// Words of the problems by cause, in the order of first appearance.
+    /// The problems, grouped by cause, in the order of first appearance.
     pub fn problems_by_cause(&self) -> Vec<(String, Vec<String>)> {
         by_reason(
             self.problems.iter().map(|problem| (problem.cause.clone(), problem.words.clone())).collect(),

@@ -42,7 +42,7 @@ struct TlsCredentials {
 type Tokens = BTreeMap<String, (Content, Arc<TokenSet>)>;
 
 impl Credentials {
-    /// The transport of `listener`; `name` is its key.
+    /// The transport of `listener`, whose key is `name`.
     pub(crate) fn transport(&self, name: &str, listener: &Listener) -> Transport {
         let server = self.tls.servers.get(name);
         assert_eq!(server.is_some(), listener.tls.is_some(), "credentials are loaded before a table is made");
@@ -53,7 +53,7 @@ impl Credentials {
         }
     }
 
-    /// TLS of the listener with the key `name`; `None` without TLS.
+    /// TLS of the listener `name`; `None` without TLS.
     pub(crate) fn server(&self, name: &str) -> Option<Arc<ServerTls>> {
         self.tls.servers.get(name).map(Arc::clone)
     }
@@ -254,10 +254,13 @@ impl Loader<'_> {
         }
     }
 
-    /// Selects the resources to refuse for `problem`, which concerns files that the resource `own` names. If the batch
-    /// touched `own`, only `own` is refused. Otherwise the files in `problem.files` that the batch touched are refused.
-    /// If there are none, all files that the batch touched are refused; if it touched no file, `own` is refused. If the
-    /// source could not read one of `problem.files`, no further resource is refused.
+    /// Selects the resources to refuse because of `problem`. The problem concerns files that the resource `own` names.
+    /// The first case that applies decides:
+    ///
+    /// - The source could not read one of `problem.files`: none, because the source reports this itself.
+    /// - The batch touched `own`, or touched no file: only `own`.
+    /// - The batch touched some of `problem.files`: these files.
+    /// - Otherwise: all files that the batch touched.
     fn blame(&self, own: &Key, problem: FileProblem) -> Vec<(Key, Problem)> {
         let FileProblem { problem, files } = problem;
         if files.iter().any(|file| self.is_unread(file)) {

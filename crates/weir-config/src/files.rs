@@ -14,7 +14,7 @@ pub struct Content(Arc<[u8]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line(pub(crate) usize);
 
-/// All file contents, and the path of the settings that name some of these files.
+/// What is needed to read the files of some settings: the path of these settings, and the contents of all files.
 pub(crate) struct Files<'f> {
     /// The path of these settings, for messages: `listeners[0].tls`.
     pub(crate) place: String,
@@ -71,7 +71,7 @@ impl Files<'_> {
     }
 }
 
-/// Converts the problem of a line in `file` into a problem of the field `place`, which names `file`.
+/// Converts a problem in a line of `file` to a problem of the field that names `file`. `place` is this field.
 pub(crate) fn line_problem(problem: Problem<Line>, place: impl Into<String>, file: &str) -> Problem {
     let Problem { place: Line(line), message, remedy } = problem;
     Problem::of(place, format!("`{file}`, line {line}: {message}")).help(remedy)

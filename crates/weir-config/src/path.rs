@@ -98,9 +98,9 @@ pub enum EscapedSlashes {
 pub enum PathParameters {
     /// Treat `;` like any other character: routes match it, and upstreams get it.
     Keep,
-    /// Routes match the path without parameters, upstreams get the path with them. Parameters of a dot segment
-    /// (`/x/..;/a`) or of an empty segment within the path (`/;/a`) get 400 (`bad_path`). A `rewrite` replaces the
-    /// matched prefix together with the parameters in it.
+    /// Routes match the path without parameters, upstreams get the path with them. Requests with parameters at a dot
+    /// segment (`/x/..;/a`) or at an empty segment within the path (`/;/a`) get 400 (`bad_path`). A `rewrite` replaces
+    /// the matched prefix together with the parameters in it.
     #[default]
     Ignore,
     /// As `ignore`, but upstreams get the path without parameters.
@@ -155,7 +155,7 @@ impl From<PathProblem> for Unroutable {
 pub struct NormalTarget<'t> {
     text: Cow<'t, str>,
     path_bytes: usize,
-    /// The path that routes match: without parameters. `None` if the upstream gets the same path.
+    /// The path without parameters. Routes match it; if it is `None`, they match the path that the upstream gets.
     bare: Option<String>,
 }
 
@@ -194,8 +194,8 @@ impl<'t> NormalTarget<'t> {
         &self.text[..self.path_bytes]
     }
 
-    /// Converts `matched`, a length in bytes of [`path`](Self::path), to the length of the same part of
-    /// [`as_str`](Self::as_str). This length includes the parameters in the part and directly after it.
+    /// Converts the length of a match in [`path`](Self::path) to its length in [`as_str`](Self::as_str), both in bytes.
+    /// The result includes parameters inside the match and directly after it.
     #[inline]
     pub fn sent_bytes(&self, matched: usize) -> usize {
         match self.bare {
@@ -384,7 +384,7 @@ fn location(path: &str, query: &str) -> String {
     format!("{front}{path}{query}")
 }
 
-/// Appends `path_and_query` to `out`, and replaces its first `matched` bytes with `rewrite`.
+/// Appends `path_and_query` to `out`, with `rewrite` in place of the path's first `matched` bytes.
 pub fn rewritten(out: &mut Vec<u8>, rewrite: &str, path_and_query: &str, matched: usize) {
     let rest = path_and_query.get(matched..).unwrap_or_default();
     let head = if rest.starts_with('/') { rewrite.strip_suffix('/').unwrap_or(rewrite) } else { rewrite };

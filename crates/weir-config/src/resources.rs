@@ -36,7 +36,7 @@ pub(crate) struct Resources {
     pub(crate) uses: Uses,
     /// For each optional feature, the number of backends that use it. The gateway prepares only features that are used.
     pub(crate) tallies: Tallies,
-    /// Assigns positions in tables to routes.
+    /// Assigns each route its position in tables.
     route_slots: Slots,
 }
 
@@ -123,8 +123,8 @@ impl Resources {
         self.replace_backend(name, same.cloned().or(backend));
     }
 
-    /// Sets or removes a route, whose patterns are compiled, and records the former one in `before`. If the content is
-    /// equal, the former route stays.
+    /// Sets or removes a route, and records the former route in `before`. The patterns of the route must already be
+    /// compiled. If the content is equal, the former route stays.
     pub(crate) fn set_route(&mut self, name: &str, route: Option<Arc<Route>>, before: &mut Before) {
         let now = self.routes.get(name).cloned();
         let key: Arc<str> = now.as_ref().map_or_else(|| name.into(), |now| Arc::clone(&now.key));

@@ -57,9 +57,9 @@ impl State {
         self.apply_with_unread(batch, BTreeSet::new())
     }
 
-    /// Applies a batch. The source could not read the resources in `unread` and reports their problems itself: they are
-    /// refused, but no problem is returned for them. If another resource is invalid only because it needs an unread
-    /// resource, its problem is not returned either.
+    /// Applies a batch. `unread` contains the resources that the source could not read. They are refused, but no
+    /// problem is returned for them, because the source reports it. A problem of another resource is omitted if an
+    /// unread resource is its only cause.
     pub fn apply_with_unread(&mut self, batch: Batch, unread: BTreeSet<Key>) -> Applied {
         let mut refused: Refused = unread.into_iter().map(|key| (key, Vec::new())).collect();
         let mut pending = Pending {
@@ -113,10 +113,12 @@ impl State {
         Applied { refused: in_source_order(refused), table: None }
     }
 
-    /// Applies the valid part of a batch: restores invalid resources until the rest is consistent.
+    /// Applies the valid part of a batch. Restores invalid resources to their state before the batch, until all
+    /// resources are consistent.
     fn apply_valid(&mut self, pending: Pending, mut refused: Refused) -> Applied {
         let mut tried: Option<Credentials> = None;
-        // The loop ends: each pass restores at least one resource, and the resources before the batch were consistent.
+        // Each pass restores at least one resource, so the loop ends. At worst, all resources are restored to their
+        // state before the batch, which was consistent.
         loop {
             let trial = pending.trial(&refused, Policy::EachAlone);
             let mut found = self.resources.contradictions(trial);
@@ -173,7 +175,7 @@ impl Pending {
 }
 
 impl Trial<'_> {
-    /// Selects the route to refuse for each conflict between two routes: one that the batch touched.
+    /// For each conflict between two routes, selects the route to refuse. This is a route that the batch touched.
     fn blame(&self, conflicts: Vec<Conflict>) -> Vec<(Key, Problem)> {
         let choose = |conflict: Conflict| {
             let key = Key::Route(conflict.key.to_string());
@@ -184,7 +186,7 @@ impl Trial<'_> {
     }
 }
 
-/// All problems with the keys of their resources, in the order of the source.
+/// Lists all problems in the order of the source. Each problem is paired with the key of its resource.
 fn in_source_order(refused: Refused) -> Vec<(Key, Problem)> {
     let each = |(key, problems): (Key, Vec<Problem>)| {
         problems.into_iter().map(move |problem| (key.clone(), problem))

@@ -2,8 +2,9 @@
 //!
 //! The host of a request is looked up by hash: exact names first, then suffixes, the longest first. Each host has its
 //! own paths. Hosts with the same routes share one path table, so a thousand domains of one site cost a thousand map
-//! entries. If the most specific host has no matching route, less specific hosts are tried. A listener that routes name
-//! has a scope with its own hosts (`matching/hosts.rs`). `builder.rs` builds a table from the previous one.
+//! entries. If the most specific host has no matching route, less specific hosts are tried. If a route names a
+//! listener, this listener has a scope with its own hosts (`matching/hosts.rs`). `builder.rs` builds a table from the
+//! previous one.
 
 use std::sync::Arc;
 
@@ -153,7 +154,7 @@ impl Table {
         self.transports.get(self.position_of(listener.into())?)
     }
 
-    /// The scope of this listener. Unknown listeners get the scope of listeners that no route names.
+    /// The scope of this listener. Listeners that are unknown, or that no route names, share one scope.
     #[inline]
     pub fn scope(&self, listener: impl Into<ListenerId>) -> Scope {
         match self.parts.scopes.is_one() {
@@ -190,7 +191,7 @@ impl Table {
         same.map(|(position, _)| position).nth(id.turn)
     }
 
-    /// Makes the table for these resources. `builder` has already built the parts.
+    /// Makes a table from these resources and from the parts that `builder` has already built.
     pub(crate) fn of(
         version: u64,
         resources: &Resources,

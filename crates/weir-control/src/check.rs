@@ -63,8 +63,8 @@ impl Report {
 }
 
 impl FileSource {
-    /// During a check, collects warnings, and errors that would occur only when the gateway uses `table`. `placed`
-    /// finds the lines of problems. Does nothing outside a check.
+    /// During a check, collects two kinds of problems: warnings about `table`, and errors that would occur only when
+    /// the gateway uses `table`. `placed` finds the lines of the problems. Does nothing outside a check.
     pub(crate) fn look(
         &mut self,
         table: &Table,

@@ -88,8 +88,8 @@ impl Documents {
         if errors.is_empty() { Ok(()) } else { Err(located_documents(path, errors)) }
     }
 
-    /// Frees the parsed content of a single file, because every load parses such a file again. Keeps the parsed content
-    /// of a directory.
+    /// Frees the parsed content of a single configuration file, because each reload parses the file again. Keeps the
+    /// parsed content of a directory.
     pub(crate) fn release(&mut self) {
         if !self.is_directory {
             self.parsed.clear();

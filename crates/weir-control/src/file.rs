@@ -103,8 +103,8 @@ impl FileSource {
     }
 
     /// Reads the files that the configuration names, and compiles the configuration. `unread` contains the keys of
-    /// invalid resources; the caller reports their problems. Problems that other resources have only because of them
-    /// are not reported.
+    /// invalid resources; the caller reports their problems. If another resource is invalid only because it needs one
+    /// of them, its problem is not reported.
     pub(crate) fn activate(
         &mut self,
         mut resources: BTreeMap<Key, Resource>,
@@ -330,7 +330,7 @@ mod tests {
             Arc::clone(route)
         };
         let before = [0, 1].map(|index| route(&source, index));
-        // The owners: the source, the state, the compiled table, and this test.
+        // The count includes the source, the state, the compiled table and this test.
         let owners = Arc::strong_count(&before[1]);
         let text = std::fs::read_to_string(source.path()).unwrap();
         std::fs::write(source.path(), text.replace("path: /a", "path: /b")).unwrap();

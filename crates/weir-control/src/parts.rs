@@ -11,7 +11,7 @@ use crate::problem::problems_max;
 /// The field whose elements are listeners.
 const LISTENERS: &str = "listeners";
 
-/// Command-line options that users may write into the configuration, each with the field name that they use.
+/// Fields that users may write into the configuration by mistake, each with the command-line option to use instead.
 const OPTIONS: [(&str, &str); 3] =
     [("admin", "--admin ADDR"), ("runtime_dir", "--runtime-dir DIR"), ("watch", "--watch")];
 
@@ -23,7 +23,7 @@ pub(crate) struct Parts {
     pub(crate) configuration: Configuration,
     /// The keys of the resources that the invalid parts define.
     pub(crate) unread: BTreeSet<Key>,
-    /// The errors of the first invalid parts.
+    /// The errors of the invalid parts that were examined.
     pub(crate) errors: Vec<Problem<Position>>,
     /// The number of further invalid parts, which were not examined.
     pub(crate) skipped: usize,
@@ -114,8 +114,8 @@ impl Apart<'_> {
         Value::Object(good.collect())
     }
 
-    /// Records that a part is invalid and thus unread. Adds its error if the document reader finds one. After the
-    /// maximum number of errors, only counts further parts.
+    /// Records that a part is invalid, and therefore not read. If the document reader finds an error in the part, adds
+    /// this error. Once the maximum number of errors is reached, counts the part as skipped instead.
     fn refuse(&mut self, part: Part<'_>, key: Key) {
         match self.errors.len() < problems_max(self.text) {
             true => {
@@ -128,7 +128,7 @@ impl Apart<'_> {
     }
 }
 
-/// If the part is a field that exists only as a command-line option, the error suggests this option as the remedy.
+/// Suggests the command-line option as the remedy if `part` is a field that exists only as an option.
 fn with_option(part: Part<'_>, error: Problem<Position>) -> Problem<Position> {
     let option = OPTIONS.iter().find(|(name, _)| matches!(part, Part::Field(field) if field == *name));
     let Some((_, option)) = option else { return error };

@@ -14,7 +14,7 @@ use crate::problem::{PROBLEMS_MAX, Place, PlacedProblem, SourceError, problems_m
 pub(crate) struct Places {
     /// The requested file or directory.
     path: PathBuf,
-    /// The file of each backend of the compact form, by the backend's name.
+    /// The file that defines each backend, by the backend's name. Excludes backends from manifests.
     backends: BTreeMap<String, PathBuf>,
     settings: Option<PathBuf>,
     /// The translation of the manifests.
@@ -29,7 +29,7 @@ pub(crate) struct FromFile<'a> {
 }
 
 impl Places {
-    /// Empty places for the configuration at `path`.
+    /// An empty `Places` for the configuration at `path`.
     pub(crate) fn of(path: &Path) -> Places {
         Places { path: path.to_owned(), ..Places::default() }
     }
@@ -146,8 +146,8 @@ fn in_manifest(documents: &Documents, FromFile { file, read }: FromFile<'_>, pat
     Place { file: name, line_and_column, field: Some(field).filter(|field| !field.is_empty()) }
 }
 
-/// Finds the lines of the first problems of a file in the compact form. `skipped` is the number of invalid parts
-/// without an entry in `errors`; the result only counts them.
+/// Finds the lines of the first problems in a file in weir's compact form. Invalid parts without an entry in `errors`
+/// are only counted: `skipped` is their number.
 pub(crate) fn located_in_text(
     file: &Path,
     text: &str,

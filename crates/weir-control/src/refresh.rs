@@ -17,7 +17,7 @@ pub struct Refreshed {
     pub table: Option<Arc<Table>>,
     /// Files whose new content took effect.
     pub files: Vec<String>,
-    /// Rejected changes as lines, each followed by its remedy.
+    /// Messages about rejected changes: one line per problem, followed by a line with its remedy if there is one.
     pub problems: Vec<String>,
 }
 

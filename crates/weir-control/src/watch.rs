@@ -51,8 +51,8 @@ struct State {
 }
 
 impl Watch {
-    /// Starts a thread that calls `on_change` when a file differs from its stamp in the last call of [`Watch::set`].
-    /// Calls it at most once per call of `set`.
+    /// Starts a thread that compares the files with the stamps from the last call of [`Watch::set`]. Calls `on_change`
+    /// if a file differs, at most once per call of `set`.
     ///
     /// # Errors
     /// If the system cannot provide the thread or a file descriptor.

@@ -21,8 +21,8 @@ impl FileSource {
         self.sources.iter().any(|(path, stamp)| Stamp::of(path) != *stamp)
     }
 
-    /// Replaces the recorded stamps by those of the configuration file, or of the directory and its files. Call it
-    /// before reading them.
+    /// Records the current stamps of the configuration file, or of the directory and its files, and drops all earlier
+    /// stamps. Call it before reading these files.
     pub(crate) fn begin_sources(&mut self) {
         // For a single file, `stamps_of` fails, because it is not a directory.
         self.sources = stamps_of(&self.path).unwrap_or_default();

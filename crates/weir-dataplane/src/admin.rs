@@ -153,8 +153,7 @@ fn poll_accept(
         Poll::Ready(Err(error)) if is_exhausted(&error) => {
             let attempt = || match listener.poll_accept(cx) {
                 Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
-                // No client is queued. The first `accept` had no free descriptor, so it failed before it checked the
-                // queue.
+                // The queue of clients is empty. Without a free descriptor, `accept` fails even then.
                 Poll::Pending => {
                     is_idle = true;
                     None

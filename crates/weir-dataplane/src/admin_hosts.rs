@@ -13,7 +13,7 @@ use weir_config::host_and_port;
 /// subdomains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminHost {
-    /// In lower case. A leading dot means all subdomains of the name behind it.
+    /// The name in lower case. `.NAME` means all subdomains of `NAME`.
     name: String,
 }
 

@@ -60,9 +60,8 @@ impl Affinity {
         matches!(self, Affinity::None | Affinity::Endpoint { id: None, .. })
     }
 
-    /// Whether an endpoint of the backend may serve the request: an endpoint with a weight above 0, or the endpoint
-    /// that the cookie names. DNS names are not resolved here. So any valid cookie counts as a match for an endpoint
-    /// with a DNS name.
+    /// Whether the backend has an endpoint that may serve the request: one with a weight above 0, or the one that the
+    /// cookie names. DNS names are not resolved here: any valid cookie is assumed to name an endpoint with a DNS name.
     pub(crate) fn may_find_one_of(self, backend: &Backend) -> bool {
         let id = if let Affinity::Endpoint { id, .. } = self { id } else { None };
         let is_named = |address: &EndpointAddress| match address {

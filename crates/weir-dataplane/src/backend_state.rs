@@ -66,7 +66,7 @@ pub(crate) struct Bounds {
     pub(crate) requests: u32,
 }
 
-/// What a permit counts.
+/// The limit toward which a [`Permit`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Connection,
@@ -298,7 +298,7 @@ impl BackendState {
         self.permit(Kind::Pending, most)
     }
 
-    /// A permit for a request, if there are fewer than `most`.
+    /// A permit for a request, if fewer than `most` request permits are in use.
     pub(crate) fn request(self: &Arc<Self>, most: u32) -> Option<Permit> {
         self.permit(Kind::Request, most)
     }
@@ -349,8 +349,9 @@ impl BackendState {
         (taken < most).then_some(permit)
     }
 
-    /// Like [`BackendState::permit`], but the count never exceeds the limit, not even for a moment. `permit` drops a
-    /// surplus permit. That drop would need the lock of the queue, which the caller already holds.
+    /// Like [`BackendState::permit`], but the count never exceeds the limit, not even for a moment. `permit` may create
+    /// a permit beyond the limit and drop it. Dropping a permit can lock the queue, but the caller already holds that
+    /// lock.
     fn permit_below(self: &Arc<Self>, kind: Kind, most: u32) -> Option<Permit> {
         let one_more = |count: u32| (count < most).then_some(count + 1);
         self.count(kind).fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).ok()?;

@@ -28,9 +28,9 @@ struct Known {
     states: HashMap<String, Of>,
     /// The number of backends in `states` with a separate metric series.
     named: usize,
-    /// Counters of removed backends without a separate series.
+    /// Counters of removed backends that had no separate metric series.
     rest: BackendStats,
-    /// Counters of removed backends with a separate series.
+    /// Sum of the counters of removed backends that had their own metric series.
     forgotten: BackendStats,
 }
 
@@ -91,7 +91,7 @@ impl BackendStates {
         reports
     }
 
-    /// The sums of all backends, including removed ones.
+    /// Sums of the counters of all backends, including removed backends.
     pub(crate) fn totals(&self) -> BackendStats {
         let known = self.known();
         let mut totals = known.forgotten;
@@ -192,7 +192,7 @@ mod tests {
         assert!(states.leaving(&table(&["b"])).is_empty());
         drop(b);
         states.follow(&table(&["b"]));
-        assert_eq!(names(&states), ["b"], "a backend of the table stays, even if unused");
+        assert_eq!(names(&states), ["b"], "an unused backend stays if the table contains it");
         assert_eq!(states.totals().panics, 1, "totals never decrease");
     }
 
@@ -206,7 +206,7 @@ mod tests {
         states.follow_at(&table(&["a"]), 8 + GONE_NS);
         states.follow_at(&table(&[]), 9 + GONE_NS);
         states.follow_at(&table(&[]), 8 + 2 * GONE_NS);
-        assert_eq!(names(&states), ["a"], "the time restarts after the backend was in a table again");
+        assert_eq!(names(&states), ["a"], "each removal from the table restarts the time limit");
         states.follow_at(&table(&[]), 9 + 2 * GONE_NS);
         assert!(names(&states).is_empty());
     }

@@ -76,7 +76,7 @@ enum Among {
 }
 
 impl LbContext {
-    /// A request for any endpoint of the backend at this position.
+    /// Load-balancing state of a new request, which any endpoint of the backend at position `backend` can serve.
     pub(crate) fn any(backend: usize) -> LbContext {
         LbContext {
             backend,
@@ -125,8 +125,8 @@ impl Balancer {
         }
     }
 
-    /// The endpoint for a request, if any. The flag is true in a panic: all endpoints are unhealthy or ejected, so the
-    /// choice ignores their state.
+    /// The endpoint for a request, if any. The flag is true in panic mode: all endpoints are unhealthy or ejected, so
+    /// the choice ignores their state.
     #[inline]
     pub(crate) fn choose<'e>(
         &self,

@@ -17,8 +17,9 @@ impl<T: Default> Beside<T> {
         Beside((0..list.page_count()).map(|_| empty_page()).collect())
     }
 
-    /// Converts the values for the list `former` into values for the list `now`. Unchanged pages keep their values. On
-    /// changed pages, `goes_on` computes the new value from a position and its old value; `None` means the default.
+    /// Returns the values for the list `now`; `self` contains the values for the list `former`. Values on unchanged
+    /// pages are kept. For each value on a changed page, `goes_on` gets its position and the old value, and returns the
+    /// new value. If it returns `None`, the new value is the default.
     pub(crate) fn renewed<E>(
         &self,
         (former, now): (&Pages<E>, &Pages<E>),
@@ -27,7 +28,8 @@ impl<T: Default> Beside<T> {
         self.renewed_where(now.page_count(), |page| !now.shares_page(former, page), goes_on)
     }
 
-    /// Like [`Beside::renewed`] for `count` pages; `is_other` returns whether a page has changed.
+    /// Like [`Beside::renewed`], for a list with `count` pages. `is_other` selects the pages whose values are computed
+    /// again.
     pub(crate) fn renewed_where(
         &self,
         count: usize,

@@ -35,7 +35,7 @@ impl BodyPump {
         BodyPump { decoder, to_chunks, allowed, done, passed_trailers: None }
     }
 
-    /// Sets the trailers that pass.
+    /// Sets which trailers are forwarded.
     #[inline]
     pub(crate) fn with_trailers(self, passed_trailers: Option<Box<PassedTrailers>>) -> BodyPump {
         BodyPump { passed_trailers, ..self }
@@ -133,7 +133,7 @@ mod tests {
         check(Framing::UntilClose, false, "ab", "ab");
     }
 
-    /// Fills the buffer with these bytes, passes them in place, and returns the number of bytes that passed.
+    /// Puts `bytes` into the buffer, calls `BodyPump::pass_in_place`, and returns the number of bytes that passed.
     fn pass_in_place(pump: &mut BodyPump, buffer: &mut Buffer, bytes: &[u8]) -> Result<usize, BodyFault> {
         buffer.room(&Buffers::default())[..bytes.len()].copy_from_slice(bytes);
         buffer.filled(bytes.len());
@@ -152,7 +152,7 @@ mod tests {
         assert!(buffer.is_empty() && !pump.is_done());
         assert_eq!(buffer.consumed(3), b"abc");
         assert_eq!(buffer.consumed(1), b"c");
-        // The end of the body and the following bytes need `pass`.
+        // `pass_in_place` leaves the end of the body and the bytes after it to `pass`.
         assert_eq!(pass_in_place(&mut pump, &mut buffer, b"defGET").unwrap(), 0);
         pump.pass(&mut buffer, &mut out).unwrap();
         assert!(pump.is_done());

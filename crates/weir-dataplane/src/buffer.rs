@@ -121,7 +121,7 @@ impl Buffer {
         &mut self.store[self.end..]
     }
 
-    /// Takes a long buffer for the next read, if the buffer owns no memory.
+    /// Makes this buffer a long one (`PIECE_BYTES`) for the next read. Does nothing if the buffer already owns memory.
     pub(crate) fn lengthen(&mut self, stock: &Buffers) {
         if self.store.is_empty() {
             self.store = stock.piece();
@@ -182,7 +182,7 @@ mod tests {
         assert!(buffer.data() == &bytes[100..]);
         buffer.consume(bytes.len() - 100);
         buffer.release_if_empty(&stock);
-        assert!(stock.stores.borrow().is_empty(), "the stock keeps no grown buffer");
+        assert!(stock.stores.borrow().is_empty(), "a buffer that has grown is freed, not kept for reuse");
     }
 
     #[test]

@@ -19,7 +19,7 @@ macro_rules! causes {
                 match self { $(Cause::$variant => $name,)* }
             }
 
-            /// The response status, if the response has not begun.
+            /// The status that the client gets if the response has not begun yet.
             pub fn status(self) -> u16 {
                 match self { $(Cause::$variant => $status,)* }
             }
@@ -70,7 +70,7 @@ causes! {
     Expectation "expectation" 417 "unsupported Expect header; only 100-continue is supported"
         "The value of `Expect` is not `100-continue`.";
     HeadTooLarge "head_too_large" 431 "request headers too large"
-        "`limits.head` or `limits.fields` is exceeded; both also apply to trailers.";
+        "`limits.head` or `limits.fields` is exceeded, or trailers exceed 8 KiB or 32 fields.";
     NoBackend "no_backend" 500 "all backends of this route have weight 0"
         "`backends` of the route: every weight is 0.";
     UnsupportedCoding "unsupported_coding" 501 "unsupported transfer coding; only chunked is supported"
@@ -78,10 +78,10 @@ causes! {
     ConnectUnsupported "connect_unsupported" 501 "CONNECT is not supported"
         "The method is CONNECT.";
     ConnectFailed "upstream_connect_failed" 502 "cannot connect to upstream"
-        "Every attempt failed: the endpoint refused or reset the connection, or the system reported an error. \
-        Examples: host unreachable; a Unix socket does not exist, or the gateway has no permission to open it. Also: \
-        the endpoint closed the connection while the gateway sent the PROXY protocol header (`proxy_protocol` of the \
-        backend). After several attempts, the response names the cause of the last attempt.";
+        "Every attempt failed. The endpoint refused or reset the connection, or closed it while the gateway sent the \
+        PROXY protocol header (`proxy_protocol` of the backend). Or the system reported an error, such as host \
+        unreachable, a missing Unix socket, or no permission to open it. After several attempts, the response names \
+        the cause of the last attempt.";
     UpstreamClosed "upstream_closed" 502 "upstream closed the connection before sending complete response headers"
         "The upstream closed or reset the connection before its final response headers were complete, perhaps after an interim response.";
     UpstreamMalformed "upstream_malformed" 502 "malformed or ambiguous upstream response"

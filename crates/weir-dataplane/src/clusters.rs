@@ -20,7 +20,7 @@ use crate::stats::{BackendStats, ByStatus};
 pub(crate) struct ClusterPage {
     /// Whether the configuration no longer contains the backend. It is shown until its connections and requests end.
     leaving: bool,
-    /// Whether connections to the endpoints use TLS; absent for a leaving backend.
+    /// Whether connections to the endpoints use TLS; absent if the configuration no longer contains the backend.
     tls: Option<bool>,
     balance: Option<Balance>,
     /// The configured endpoints in order, then removed endpoints that still have connections or requests.
@@ -42,7 +42,7 @@ struct EndpointPage {
     name: Option<String>,
     /// The configured weight; absent for a removed endpoint.
     weight: Option<u32>,
-    /// `in`, `out` or `draining`.
+    /// State of the endpoint: `in`, `out` or `draining`.
     state: &'static str,
     /// Why the state is `out`; empty for the other states.
     reasons: Vec<&'static str>,
@@ -130,7 +130,7 @@ fn endpoints(
     pages
 }
 
-/// The pages of removed endpoints, sorted by address.
+/// The page's entries for removed endpoints, sorted by address.
 fn left(mut reports: Vec<EndpointReport>, clocks: Clocks) -> Vec<EndpointPage> {
     reports.sort_by(|a, b| a.address.cmp(&b.address));
     reports.iter().map(|report| EndpointPage::of(&report.address, Some(report), clocks)).collect()

@@ -40,7 +40,7 @@ pub(crate) enum Coding {
 /// How the gateway encodes a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoded {
-    /// Not compressed for any client.
+    /// No client gets this response compressed.
     AsItIs,
     /// Not compressed for this client; other clients may get a compressed response.
     Varying,

@@ -1,8 +1,8 @@
-//! Request header fields that are dropped first: routes, filters and upstreams never get them.
+//! Request header fields that the gateway drops before routing: routes, filters and upstreams never get them.
 //!
-//! CGI and similar interfaces map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`. So the second
-//! name would bypass every rule for the first. `Proxy` becomes `HTTP_PROXY`, from which many libraries take the proxy
-//! for their own requests ("httpoxy").
+//! CGI and similar interfaces map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`. So a client
+//! could bypass every rule for the first name with the second name. `Proxy` becomes `HTTP_PROXY`: many libraries send
+//! their own requests through the proxy that this variable names ("httpoxy").
 
 use std::net::SocketAddr;
 

@@ -126,7 +126,7 @@ impl EndpointState {
         }
     }
 
-    /// Returns counters that only the caller writes, until it drops them.
+    /// Returns counters for the caller. No other caller gets the same counters until this caller drops them.
     pub(crate) fn counters(&self) -> Arc<EndpointCounters> {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         unused(&mut counters, EndpointCounters::default)
@@ -164,7 +164,7 @@ impl EndpointState {
         counters.iter().map(|worker| worker.idle()).sum()
     }
 
-    /// A report at this time.
+    /// State and counters of the endpoint at `now_ns`.
     pub(crate) fn report(&self, now_ns: u64) -> EndpointReport {
         let counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: fn(&EndpointCounters) -> &Counter| {
@@ -268,7 +268,8 @@ impl EndpointState {
         has_share.then_some(EjectedFor::Share)
     }
 
-    /// Records an outcome. Returns whether it is an error and the error rate reaches the limit. Takes a lock.
+    /// Records an outcome. Returns true if the outcome is an error and the error rate has reached the limit. Takes a
+    /// lock.
     fn has_share(&self, is_error: bool, share: &ErrorShare, now_ns: u64) -> bool {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         window.note(is_error, share.window.0.as_nanos() as u64, now_ns);

@@ -21,7 +21,7 @@ pub(crate) struct ErrorWindow {
 }
 
 impl Outcomes {
-    /// Whether there are at least `least` requests (and at least one), and the share `share` or more of them failed.
+    /// Whether at least `share` of the requests failed. False if there are no requests, or fewer than `least`.
     pub(crate) fn has_share(self, share: f64, least: u32) -> bool {
         let is_enough = self.requests >= u64::from(least).max(1);
         is_enough && self.errors as f64 / self.requests as f64 >= share
@@ -42,8 +42,8 @@ impl ErrorWindow {
             self.parts[slot(new)] = Outcomes::default();
         }
         self.newest = self.newest.max(part);
-        // Each worker reads the clock itself, so `now_ns` may be slightly behind the newest part. Outcomes older than
-        // the window are ignored.
+        // Each worker reads the clock itself, so `now_ns` may be slightly before the newest part of the window.
+        // Outcomes older than the window are ignored.
         if self.newest - part < PARTS as u64 {
             let outcomes = &mut self.parts[slot(part)];
             outcomes.requests += 1;
@@ -68,7 +68,8 @@ fn slot(part: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Checks the counts of a 1 s window after these outcomes: (is an error, time in ms).
+    /// Records outcomes in a 1 s window, and checks its counts. Each outcome in `noted` is a pair: whether it is an
+    /// error, and its time in ms.
     fn check(noted: &[(bool, u64)], requests: u64, errors: u64) {
         let mut window = ErrorWindow::default();
         noted.iter().for_each(|&(is_error, ms)| window.note(is_error, 1_000_000_000, ms * 1_000_000));

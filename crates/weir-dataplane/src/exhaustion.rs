@@ -18,10 +18,10 @@ use crate::listener::Listening;
 use crate::program_log::seldom;
 use crate::worker::Worker;
 
-/// Consecutive pauses before clients are rejected: one second.
+/// Number of consecutive pauses before clients are rejected. Together they last one second.
 const PATIENCE_PAUSES: u32 = 10;
 
-/// Consecutive pauses of one listening socket without free descriptors.
+/// Counts the consecutive pauses of one listening socket for lack of descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Exhaustion {
     pauses: u32,

@@ -73,9 +73,10 @@ pub enum Outcome {
     },
 }
 
-/// Explains how the gateway handles the request headers in `request` with this `table`, at a listener of this `scope`.
-/// Returns `None` if the headers are incomplete. If the route has weighted backends, shows the backend that gets a
-/// worker's first request. The client address is 192.0.2.1. Each call generates new request and trace IDs.
+/// Explains how a listener of this `scope` handles the request headers in `request`, with the configuration in `table`.
+/// Returns `None` if the headers are incomplete. If the route has weighted backends, shows the backend that a new
+/// worker selects for its first request. The client address is 192.0.2.1. Each call generates new request and trace
+/// IDs.
 pub fn explain(table: &Arc<Table>, request: &[u8], scope: Scope, is_secure: bool) -> Option<Explanation> {
     let snapshot = Snapshot::new(Arc::clone(table), None, &BackendStates::default(), 0);
     let (ids, observed) = (IdSource::default(), Observed::default());

@@ -34,7 +34,7 @@ impl Follower {
     /// Notifies the thread, if it runs, of a changed table.
     pub(crate) fn look(&self) {
         if let Some(looks) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Fails only if the thread has ended. Then no other thread does its work.
+            // Sending fails only if the thread has ended. The thread is not restarted, so the error is ignored.
             let _ = looks.send(());
         }
     }

@@ -60,7 +60,7 @@ pub(crate) struct IdSource {
 pub(crate) struct Marks {
     /// The added fields.
     fields: Vec<(&'static str, String)>,
-    /// Whether to drop a client's field with this name, because it is an unverified claim.
+    /// Selects the client's header fields to drop because their values are unverified claims.
     drops_claim: fn(&str) -> bool,
     traced: Option<Traced>,
     /// The client's address as a trusted proxy reports it. Without such a report, the address of the peer.
@@ -103,7 +103,7 @@ impl Marks {
         Some(&context.trace_id)
     }
 
-    /// Whether a field of the client with this name is dropped or replaced.
+    /// Whether the client's header field `name` is dropped or replaced.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         self.fields.iter().any(|(made, _)| made.eq_ignore_ascii_case(name))
             || (self.drops_claim)(name)
@@ -118,9 +118,10 @@ impl Marks {
     }
 }
 
-/// Returns a function that selects the client's header fields to drop, because their values are unverified claims. It
-/// selects none if the gateway does not report client addresses. Without trusted proxies, it selects all forwarding
-/// fields. With trusted proxies, it selects the fields of the format that the gateway does not write.
+/// Returns a function that selects which of the client's header fields to drop, because nobody verified their values:
+/// - none if the gateway does not report client addresses;
+/// - all forwarding fields if it trusts no proxy;
+/// - otherwise the fields of the format that it does not write.
 fn dropped_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
     match (forwarding.x_forwarded, forwarding.forwarded) {
         (false, false) => |_| false,
@@ -238,7 +239,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the client's address and the added fields, for a request with the header fields `fields`.
+    /// Returns the client's address, and the header fields that the gateway adds to a request with the header lines
+    /// `fields`.
     fn marks(forwarding: &Forwarding, peer: &str, fields: &str) -> (String, Vec<String>) {
         let text = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

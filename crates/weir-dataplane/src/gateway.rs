@@ -40,7 +40,7 @@ const LOCK_EVERY: Duration = Duration::from_millis(2);
 /// Why a gateway can't start, or a configuration can't take effect.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// The environment's fault: another process uses the address, or this host does not allow it.
+    /// Environment error: another process uses the address, or this host does not allow the gateway to use it.
     #[error("cannot listen on {address}: {error}{}", listen_remedy(*address, error))]
     Listen {
         /// The address of the listener.
@@ -48,18 +48,18 @@ pub enum GatewayError {
         /// The system's error.
         error: io::Error,
     },
-    /// The environment's fault: the folder does not exist, or the gateway may not write to it.
+    /// Environment error: the folder does not exist, or the gateway may not write to it.
     #[error("cannot write the access log to {target}: {error}")]
     AccessLog {
-        /// The file, or standard output.
+        /// The target of the access log: a file, or standard output.
         target: String,
         /// The system's error.
         error: io::Error,
     },
-    /// The environment's fault: the system cannot start a worker or a background thread.
+    /// Environment error: the system cannot start a worker or a background thread.
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    /// The caller's fault: a draining gateway applies no new configuration.
+    /// The caller applied a configuration to a draining gateway.
     #[error("cannot reload: the gateway is shutting down")]
     Ending,
 }
@@ -99,9 +99,9 @@ pub enum Phase {
 /// What [`Gateway::reopen_access_log`] has reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reopened {
-    /// The log file: new lines go to the new file.
+    /// The log file. New lines go to the newly opened file.
     File,
-    /// Nothing: the log goes to standard output.
+    /// No file: the log goes to standard output.
     StandardOutput,
     /// Nothing: the configuration has no access log.
     Nothing,
@@ -327,8 +327,8 @@ impl Gateway {
         Ok(of_each.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Begins to drain, while another process accepts clients from the sockets of the listeners in `taken`. This
-    /// process leaves those sockets open and accepts no more clients from them.
+    /// Begins to drain after another process has taken over the sockets of the listeners in `taken`. Stops accepting
+    /// clients from these sockets, but leaves them open.
     pub fn hand_over(&self, taken: &[ListenerId]) {
         self.end(Phase::HandedOver, Duration::ZERO, taken);
     }
@@ -350,7 +350,7 @@ impl Gateway {
 
     /// All counters, summed over the workers.
     pub fn stats(&self) -> Stats {
-        // Drop the states of removed backends that are no longer in use. They may have been in use at the reload.
+        // Drop the states of removed backends that were still in use at the reload, but no longer are.
         self.shared.backends.follow(&self.table());
         let running = self.running();
         let upstreams = running.crew.upstreams.iter().map(|counters| &**counters);

@@ -44,7 +44,7 @@ const LINE_BYTES_MAX: usize = 4096;
 /// Why the sockets were not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
-    /// The environment's fault.
+    /// Environment error.
     #[error("cannot use the socket `{path}` in --runtime-dir: {error}")]
     Folder {
         /// The path of the handover socket.
@@ -52,7 +52,7 @@ pub enum HandoverError {
         /// The system's error.
         error: io::Error,
     },
-    /// The environment's fault.
+    /// Environment error.
     #[error("cannot copy a listening socket: {0}")]
     Copy(io::Error),
     /// The other process disconnected, or a message timed out.
@@ -63,7 +63,7 @@ pub enum HandoverError {
     Foreign(String),
 }
 
-/// The running process, as the new process sees it.
+/// The new process's connection to the running process, with copies of the sockets.
 #[derive(Debug)]
 pub struct Predecessor {
     line: Line,
@@ -77,7 +77,7 @@ pub struct Predecessor {
 #[derive(Debug)]
 pub struct Successors(UnixListener);
 
-/// The new process, as the running process sees it.
+/// A connection of the running process to the new process, which receives copies of the sockets.
 #[derive(Debug)]
 pub struct Successor {
     line: Line,

@@ -21,7 +21,7 @@ pub(crate) enum Hello {
     Partial,
     /// A complete ClientHello with this server name in lower case, or without one.
     Whole(Option<String>),
-    /// Malformed, too long, or another TLS message.
+    /// A malformed or too long ClientHello, or another TLS message.
     Malformed,
     /// Not TLS: the first byte is not the record type of a handshake.
     Foreign,

@@ -55,7 +55,7 @@ impl IdleClients {
     /// Closes the client that has been idle longest. Returns false if there is none.
     fn end_longest(&self) -> bool {
         let first = self.turns.borrow_mut().pop_first();
-        // `read` may complete at the same time. Then the client is closed after its response.
+        // `read` may complete just as its client is selected. Then the client gets its response before it is closed.
         first.is_some_and(|(_, sender)| sender.send(()).is_ok())
     }
 

@@ -29,16 +29,17 @@ pub(crate) struct IdleMemory {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Resident anonymous memory at the first sample, or after the last return. Only memory above this can be returned.
+    /// Resident anonymous memory at the first sample, or after memory was last returned to the system. Only memory
+    /// above this amount can be returned.
     base_bytes: Option<u64>,
-    /// Free memory that remained after the last return, because partly used pages can't be returned.
+    /// Free memory that could not be given back to the system last time, because its pages are partly used.
     stays_bytes: u64,
     /// Samples in a row that found at least [`WORTH_BYTES`] more free memory than `stays_bytes`.
     in_a_row: usize,
 }
 
 impl IdleMemory {
-    /// Takes a sample if one is due, and returns memory that several samples found free.
+    /// Takes a sample if one is due. Gives memory back to the system if several samples found it free.
     pub(crate) fn look(&mut self, files: &MemoryFiles) {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return;
@@ -59,8 +60,9 @@ impl IdleMemory {
 }
 
 impl Seen {
-    /// Records the resident anonymous memory. Returns true if enough of it has been free for long enough. Queries the
-    /// allocator only if the resident memory has grown enough since the first sample or the last return.
+    /// Records a sample of the resident anonymous memory. Returns true if at least [`LOOKS`] samples in a row,
+    /// including this one, found enough memory that is resident but not allocated. Queries the allocator only if the
+    /// resident memory is at least [`WORTH_BYTES`] above `base_bytes`.
     fn is_idle(&mut self, anonymous_bytes: u64, allocated_bytes: impl FnOnce() -> Option<u64>) -> bool {
         let base_bytes = *self.base_bytes.get_or_insert(anonymous_bytes);
         let free_bytes = match anonymous_bytes >= base_bytes + WORTH_BYTES {

@@ -25,7 +25,7 @@ pub(crate) enum Look<T> {
     Made(T),
     /// The client closed before its bytes were complete.
     Ended,
-    /// The bytes were still incomplete after [`LOOKS_MAX`] parses.
+    /// The client's first bytes were parsed [`LOOKS_MAX`] times, and are still incomplete.
     Endless,
 }
 
@@ -118,8 +118,9 @@ impl Io<'_> {
         .await
     }
 
-    /// Applies `of` to the first received bytes, up to `most`, until `of` returns a value or the request header timeout
-    /// passes. All bytes stay in the socket.
+    /// Parses the first received bytes (at most `most`) with `of`. Parses again when more bytes arrive, at most
+    /// [`LOOKS_MAX`] times in total, until `of` returns a value or the request header timeout passes. All bytes stay in
+    /// the socket.
     pub(crate) async fn look<T>(
         self,
         from: &TcpStream,
@@ -176,9 +177,10 @@ impl Io<'_> {
     }
 
     /// Yields to other tasks if the piece filled its buffer, because more data is likely to follow. Releases the buffer
-    /// meanwhile: tasks then share few buffers, which stay in the processor's cache. The next read uses a long buffer
-    /// if the piece was not copied and there is no TLS. TLS buffers all encrypted bytes, so a long buffer would cost
-    /// more memory there.
+    /// meanwhile: tasks then share few buffers, which stay in the processor's cache.
+    ///
+    /// If the piece was not copied, the next read uses a long buffer, but not with TLS. TLS buffers all encrypted
+    /// bytes, so a long buffer would cost more memory.
     #[inline]
     pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {

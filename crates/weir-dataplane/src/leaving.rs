@@ -29,7 +29,7 @@ pub(crate) struct ClientSide<'a, R> {
     pub(crate) io: Io<'a>,
     pub(crate) listening: &'a Listening,
     pub(crate) reader: &'a mut R,
-    /// The buffer for bytes that the client sends ahead.
+    /// The buffer for bytes of the client's next requests.
     pub(crate) inbound: &'a mut Buffer,
     /// Whether the client has closed its sending side. It still gets a response.
     pub(crate) is_half_closed: &'a mut bool,

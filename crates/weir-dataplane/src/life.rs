@@ -7,7 +7,7 @@ use crate::wheel::{NEVER, ticks};
 /// A connection's limits are randomly reduced by at most this share.
 const JITTER: f64 = 0.1;
 
-/// The requests and the time that a connection has left.
+/// How many more requests a connection may serve, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     requests: u32,

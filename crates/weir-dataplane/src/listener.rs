@@ -243,7 +243,7 @@ pub(crate) async fn accept(
 
 /// Closes a socket once no client is queued or still connecting. Closing earlier would reset those clients.
 async fn close(worker: &Rc<Worker>, listening: &Rc<Listening>, socket: TcpListener) {
-    // Without kernel support, a client that connects at the last moment is reset.
+    // If the kernel rejects the filter, a client that connects at the last moment is reset.
     let _ = pass_over_newcomers(&socket);
     let timer = worker.wheel.timer(listening.id);
     timer.arm(&worker.wheel, LAST_REQUEST_TICKS);
@@ -289,7 +289,7 @@ fn welcome(worker: &Rc<Worker>, listening: &Rc<Listening>, client: (TcpStream, S
 
 /// Admits a client that another worker has accepted.
 pub(crate) fn take_in(worker: &Rc<Worker>, handed: Handed) {
-    // The listener stays open while clients are in transit to it.
+    // The worker keeps the listener until all clients that other workers handed over have arrived.
     let Some(listening) = worker.listening(handed.listening) else { return };
     // This fails only if the kernel has no memory to watch one more socket.
     if let Ok(stream) = TcpStream::from_std(handed.stream) {
@@ -371,8 +371,8 @@ pub(crate) fn reject(
     cause: Cause,
 ) {
     count_failure(worker, listening, peer, cause);
-    // A response to a TLS client would need a handshake, which costs more than an exchange. So rejected TLS clients get
-    // no response.
+    // A response to a TLS client needs a handshake, which costs more than serving a request. So rejected TLS clients
+    // get no response.
     let is_plain = matches!(listening.transport(&worker.snapshot().table), Transport::Plain);
     if is_plain && listening.rejecting.get() < REJECTING_MAX {
         spawn_local(refuse_connection(Rc::clone(worker), Rc::clone(listening), stream, peer, cause));
@@ -400,7 +400,8 @@ mod tests {
     use crate::spread::Host;
     use crate::worker::Shared;
 
-    /// A client must count before its task runs. Otherwise the worker could drain and end before serving it.
+    /// A client must be counted before its task runs. Otherwise the worker could drain and end before it serves the
+    /// client.
     #[test]
     fn a_client_counts_before_its_task_runs() {
         let address: SocketAddr = "127.0.0.1:0".parse().unwrap();

@@ -45,7 +45,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// All levels, from the fewest lines to the most.
+    /// All levels. The level that logs the fewest requests comes first.
     pub const ALL: [LogLevel; 4] = [LogLevel::Off, LogLevel::Error, LogLevel::Info, LogLevel::Debug];
 
     /// The name in lower case.
@@ -170,7 +170,7 @@ impl WorkerLog {
     }
 }
 
-/// Lines queued for the writer. Dropping them frees their share of the queue.
+/// A block of lines for the writer. Drop subtracts its bytes from `queued`, the size of the queue.
 #[derive(Debug)]
 struct Block {
     bytes: Vec<u8>,
@@ -270,7 +270,8 @@ impl LogWriter {
 
     /// Waits until all lines handed over so far are written, for at most `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
-        // Before the thread starts, no lines are handed over, and no thread would respond.
+        // Flush only if the thread has started. Before that, there are no lines, and the wait would last for all of
+        // `patience`.
         if self.receiver.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             let (written, is_written) = channel();
             // The thread may have ended already. Then the sender is dropped too, which ends the wait.

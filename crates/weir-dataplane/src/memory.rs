@@ -90,7 +90,7 @@ impl MemoryFiles {
         Some((pages.next()?, pages.next()?))
     }
 
-    /// The cgroups with a limit that the process belongs to.
+    /// Memory in use and limit of each cgroup that contains the process. Cgroups without a limit are left out.
     fn groups(&self) -> Vec<Memory> {
         let text = self.text("proc/self/cgroup").unwrap_or_default();
         let mut groups = Vec::new();
@@ -105,8 +105,8 @@ impl MemoryFiles {
             for folder in folders {
                 let top = self.root.join(folder);
                 let own = top.join(path.trim_start_matches('/'));
-                // In a container, this may be the path on the host. Its folders do not exist here, so they are skipped.
-                // The top folder is then the container's own cgroup.
+                // In a container, `path` may be the path on the host. Its folders do not exist in the container and are
+                // skipped. `top` is then the container's own cgroup.
                 let up = own.ancestors().take_while(|folder| folder.starts_with(&top));
                 groups.extend(up.filter_map(|folder| files.read(folder)));
             }
@@ -145,8 +145,7 @@ mod tests {
         ("proc/meminfo", "MemTotal:    4000 kB\nMemFree: 1 kB\n"),
     ];
 
-    /// Checks the memory that `MemoryFiles` reads from these files: once with half of the limit as the bound, once with
-    /// a fixed bound.
+    /// Checks the results of `MemoryFiles` for `files` with two bounds: half of the memory limit, and a fixed size.
     fn check(files: &[(&str, &str)], used_bytes: u64, limit_bytes: u64) {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in HOST.iter().chain(files) {

@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::upstream::checkout;
 use crate::worker::Worker;
 
-/// At most this many copies of one worker are in flight at one time.
+/// Maximum number of copies that one worker has in flight.
 const IN_FLIGHT_MAX: usize = 64;
 
 /// The largest request that is copied, in bytes of headers and body together.

@@ -61,7 +61,7 @@ struct Tasks {
     of_names: HashMap<String, AbortHandle>,
     /// `None` before the first resolver exists.
     resolver: Option<(Sources, Rc<TokioResolver>)>,
-    /// The backends whose names have tasks.
+    /// The backends whose host names the tasks look up. `None` until tasks exist for the current resolver.
     seen: Option<Pages<BackendEntry>>,
 }
 
@@ -282,7 +282,8 @@ mod tests {
         }
     }
 
-    /// Addresses of both families. If one were missing, a server would be queried for it.
+    /// A hosts file with an IPv4 and an IPv6 address. If one of them were missing, the resolver would query a DNS
+    /// server for it.
     const HOSTS: &str = "127.0.0.1 svc.test\n::1 svc.test\n";
 
     #[test]

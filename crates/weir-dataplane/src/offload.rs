@@ -13,8 +13,8 @@ use weir_io::{WorkerOptions, available_cpus, spawn_thread};
 /// Maximum number of threads; fewer if there are fewer CPUs. They compete with the workers, so more would not help.
 const THREADS_MAX: usize = 4;
 
-/// Maximum number of queued signatures. One thread computes this many 2048-bit signatures in about a second, and
-/// clients still wait that long.
+/// Maximum number of queued signatures. One thread computes a full queue of 2048-bit signatures in about a second.
+/// Clients do not time out before that.
 const WAITING_MAX: usize = 4096;
 
 type Work = Box<dyn FnOnce() + Send>;

@@ -88,8 +88,8 @@ pub struct OverloadStats {
 }
 
 impl MemoryWatch {
-    /// Starts the thread that returns unused memory, and compares memory use with the limit of the active
-    /// configuration.
+    /// Starts the memory thread. The thread returns unused memory to the system, and compares memory use with the limit
+    /// of the active configuration.
     ///
     /// # Errors
     /// If the thread can't start.
@@ -142,7 +142,7 @@ impl OverloadState {
         self.memory_limit_bytes.store(limit_bytes, Ordering::Relaxed);
         let has_changed = gate.see(used_bytes > limit_bytes, used_bytes < limit_bytes / 20 * 19, OF_MEMORY);
         if gate.is_on {
-            // The allocator may still hold freed memory. Without this, the overload might never end.
+            // Return freed memory to the system. The allocator may otherwise keep it, and the overload might never end.
             trim_memory();
         }
         if has_changed {
@@ -264,7 +264,7 @@ impl Pressure {
 #[derive(Debug, Default)]
 struct Gate {
     is_on: bool,
-    /// Readings in a row that contradict the state.
+    /// Number of consecutive readings that contradict the state.
     against: u32,
 }
 
@@ -327,7 +327,7 @@ mod tests {
             assert_eq!(after(used_bytes), short, "{used_bytes}");
         }
         assert!(after(949).is_empty());
-        assert!(after(999).is_empty(), "the end limit does not start an overload");
+        assert!(after(999).is_empty(), "a value below the limit does not start an overload");
         assert_eq!(after(2000), short);
         state.take(None, &mut gate);
         assert_eq!(state.reasons(), short, "an unknown reading changes nothing");
@@ -345,7 +345,11 @@ mod tests {
             (worker.strain.get(), shared.reasons())
         };
         let (well, late) = ((None, vec![]), (Some(Strain::Lag), vec!["lag"]));
-        assert_eq!(after(&[101, 500, 101, 101, 100, 101, 101, 101, 101]), well, "four in a row are too few");
+        assert_eq!(
+            after(&[101, 500, 101, 101, 100, 101, 101, 101, 101]),
+            well,
+            "four late ticks in a row are not enough"
+        );
         assert_eq!(after(&[101]), late);
         assert_eq!(after(&[50, 0, 0, 0, 0, 0, 0, 0, 0, 51, 0, 0, 0, 0, 0, 0, 0, 0, 0]), late);
         assert_eq!(after(&[0]), well);

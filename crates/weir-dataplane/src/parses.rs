@@ -7,17 +7,17 @@
 #[derive(Debug, Default)]
 pub(crate) struct Parses {
     count: u32,
-    /// Bytes at the last parse.
+    /// Length of the input at the last parse, bytes.
     bytes: usize,
 }
 
 impl Parses {
-    /// Up to this number of parses, each new line causes a parse. After that, headers are parsed again only if their
-    /// length has doubled or they may be complete.
+    /// If there were at most this many parses so far, each new line causes a parse. After that, a new line causes a
+    /// parse only if the length has doubled since the last parse, or if an empty line has arrived.
     const OF_LINES_MAX: u32 = 8;
 
-    /// Whether to parse `bytes` now. The first `seen` bytes were already there at the last call. In total, the parses
-    /// of one request's headers read at most `OF_LINES_MAX + 4` times the length of the headers.
+    /// Whether to parse `bytes` now. `seen` is the length of `bytes` at the last call. The limit on work: all parses of
+    /// one request's headers together read at most `OF_LINES_MAX + 4` times the length of the headers.
     pub(crate) fn are_due(&mut self, bytes: &[u8], seen: usize, head_bytes_max: usize) -> bool {
         let are_due = seen == 0
             || bytes.len() >= head_bytes_max

@@ -32,7 +32,7 @@ use crate::wheel::ticks;
 pub(crate) struct BackendPool {
     pub(crate) backend: Arc<Backend>,
     pub(crate) tls: Option<Arc<UpstreamTls>>,
-    /// The members from which the endpoints were made.
+    /// The backend's resolved endpoints, from which `endpoints` was made.
     members: Vec<Member>,
     endpoints: Vec<Rc<EndpointPool>>,
     balancer: Balancer,
@@ -88,7 +88,7 @@ pub(crate) struct Upstream {
     counted: Counted,
 }
 
-/// Counts an open connection of an endpoint, until this is dropped.
+/// A guard: while it exists, one connection to the endpoint counts as open.
 #[derive(Debug)]
 struct Counted(Arc<EndpointCounters>);
 
@@ -124,9 +124,9 @@ impl Upstream {
         self.permit
     }
 
-    /// Gives the connection to the first request that waits for a connection to this backend. If that request belongs
-    /// to another worker, or if the connection may serve no further request, closes the connection and gives only its
-    /// permit. If no request waits, returns the connection.
+    /// Gives the connection to the first request that waits for a connection to this backend. If no request waits,
+    /// returns the connection. If that request is on another worker, or if the connection has reached its limits,
+    /// closes the connection. The first waiting request then gets the permit for a new one.
     pub(crate) fn hand_over(mut self: Box<Self>, now: u32) -> Option<Box<Upstream>> {
         let state = Arc::clone(self.permit.state());
         let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
@@ -141,8 +141,8 @@ impl Upstream {
 
     /// Whether nothing was received since the connection was kept: neither data nor the end of the stream.
     fn is_quiet(&mut self) -> bool {
-        // This makes a system call only if the poll has reported an event. `poll_read_ready` would also return
-        // "nothing" if the task had used up its tokio budget.
+        // `try_read` makes a system call only if the poll has reported an event. `poll_read_ready` would not do: it
+        // also returns `Pending` if the task has used up its tokio budget.
         let would_block = |e: std::io::Error| e.kind() == std::io::ErrorKind::WouldBlock;
         match &mut self.link {
             Link::Plain(stream) => stream.try_read(&mut [0]).is_err_and(would_block),
@@ -365,7 +365,8 @@ impl BackendPool {
         }
     }
 
-    /// Closes one idle connection per waiting request of any worker, so that each request gets a permit.
+    /// Closes idle connections of this worker while requests of any worker wait for a connection permit. Each closed
+    /// connection frees a permit for one request.
     pub(crate) fn give_way(&self) {
         while self.state.is_waited_for(Kind::Connection) && self.pop_idle().is_some() {}
     }
@@ -379,8 +380,8 @@ impl BackendPool {
         self.endpoints.iter().find_map(|endpoint| endpoint.idle.borrow_mut().pop())
     }
 
-    /// Checks a connection that became free while a request for `wanted` waited. Returns it with its endpoint, or only
-    /// its permit if this request can't use it.
+    /// Checks a connection that became free while a request for `wanted` waited. If the request can use the connection,
+    /// returns it with its endpoint. Otherwise returns only the permit of the connection.
     pub(crate) fn take_freed(
         &self,
         mut upstream: Box<Upstream>,

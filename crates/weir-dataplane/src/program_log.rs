@@ -39,7 +39,7 @@ pub(crate) struct Throttle {
     left_out: AtomicU64,
 }
 
-/// The number of suppressed lines, as the next written line reports it. Zero prints nothing.
+/// Number of suppressed lines, printed at the end of the next written line. Zero prints nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut(u64);
 

@@ -23,10 +23,10 @@ const RETRY_AFTER_S: &[u8] = b"1";
 pub(crate) enum Incoming {
     /// The request headers are incomplete.
     Partial,
-    /// A request to forward. The request headers for the upstream were appended.
+    /// A request to forward. The request headers for the upstream were appended to the output.
     Request(Plan),
     /// A request to which the route itself responds, without an upstream. The start of the response headers was
-    /// appended.
+    /// appended to the output.
     Answered(Answer),
     /// A rejected request, with the length of its headers. The length is 0 if the framing is unknown.
     Refused(Refusal, usize),
@@ -181,8 +181,7 @@ pub(crate) fn view<'r>(
 
 /// A rejection of a request with valid headers.
 pub(crate) fn refused(head: &RequestHead<'_>, refusal: Refusal) -> Incoming {
-    // A request with a body closes the connection, because otherwise the gateway would have to read and discard the
-    // body.
+    // Close the connection if the request has a body, so that the gateway need not read and discard the body.
     let has_body = !matches!(head.framing, Framing::None | Framing::Length(0));
     let close = has_body || !head.keep_alive || head.version == Version::Http10 || head.method == "CONNECT";
     let head_only = head.method == "HEAD";

@@ -33,11 +33,11 @@ pub(crate) struct Relayed {
     pub(crate) upgraded: bool,
 }
 
-/// What the received bytes of an upstream start with.
+/// Result of parsing the first response headers in the bytes received from an upstream.
 enum Head {
     Partial,
-    /// An interim response, and its length. It was appended, unless the client uses HTTP/1.0 or an earlier attempt has
-    /// already passed it on.
+    /// An interim response (1xx), with its length. `read_head` has appended it to the client's output, unless the
+    /// client uses HTTP/1.0 or an earlier attempt returned the same status.
     Interim(usize),
     /// A final response that is discarded, because the request is retried.
     SetAside {
@@ -56,8 +56,8 @@ enum Head {
     },
 }
 
-/// Waits for the response and passes it on, except for the last part, which [`send_rest`] sends. If it fails while
-/// `x.begun` is false, the gateway can still send an error response.
+/// Waits for the response and relays it, except for the last part, which [`send_rest`] sends. If this function fails
+/// while `x.begun` is false, the gateway can still send an error response.
 #[inline]
 pub(crate) async fn relay<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     x: &Exchange<'_>,
@@ -160,7 +160,7 @@ async fn relay_with<F: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         let buffers = &x.io.worker.buffers;
         piece.bytes = inbound.data().len();
         piece.in_place = body.pass_in_place(inbound).map_err(|_| Cause::UpstreamTruncated)?;
-        // Both branches hold only one buffer while the client reads.
+        // While the client reads, each branch holds only one of the buffers `inbound` and `out`.
         if piece.in_place {
             buffers.put_output(std::mem::take(out));
             write(x, to, inbound.consumed(piece.bytes)).await?;
@@ -229,7 +229,7 @@ async fn write<W: AsyncWrite + Unpin>(x: &Exchange<'_>, to: &mut W, bytes: &[u8]
     })
 }
 
-/// Parses response headers and appends those for the client.
+/// Parses the upstream's response headers, and appends the headers for the client to `out`.
 #[inline]
 fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, Cause> {
     let mut slots = FieldSlots::new();
@@ -309,8 +309,8 @@ pub(crate) fn append_fields(
     out: &mut Vec<u8>,
 ) -> bool {
     let mut is_dated = false;
-    // Responses with these statuses have no body and must not send a length (RFC 9110, 8.6), which some clients would
-    // trust.
+    // Responses with these statuses have no body, and RFC 9110, 8.6, forbids `Content-Length` in them. The field is
+    // dropped, because some clients would trust it.
     let is_bodiless = head.status < 200 || head.status == 204;
     for field in head.end_to_end() {
         let is_forbidden = is_bodiless && field.name.eq_ignore_ascii_case("content-length");

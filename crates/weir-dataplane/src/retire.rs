@@ -1,5 +1,5 @@
 //! Frees former tables on a separate thread, not on a worker. A table that shares little with its successor takes
-//! milliseconds to free. One that shares most has thousands of reference counts to decrement.
+//! milliseconds to free. A table that shares most of its data has thousands of reference counts to decrement.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

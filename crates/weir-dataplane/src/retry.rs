@@ -29,7 +29,7 @@ const BACKOFF_GROWTH_MAX: u32 = 10;
 
 /// The attempts of one request.
 pub(crate) struct Tries<'s> {
-    /// Whether the send buffer holds the complete request, and its content does not change.
+    /// Whether the send buffer held the complete request before the first attempt. The buffer then stays unchanged.
     is_whole: bool,
     /// Boxed, so that exchanges without retries do not get larger.
     policy: Option<Box<Policy<'s>>>,
@@ -53,7 +53,8 @@ struct Policy<'s> {
 }
 
 impl<'s> Tries<'s> {
-    /// The attempts of a planned request. `begun` holds its first bytes, or all of it if `is_whole`.
+    /// Prepares the attempts of the request in `plan`. `begun` holds the first bytes for the upstream, or the whole
+    /// request if `is_whole`.
     #[inline]
     pub(crate) fn begin(
         plan: &Plan,
@@ -78,7 +79,7 @@ impl<'s> Tries<'s> {
         Tries { is_whole, policy }
     }
 
-    /// Records further bytes of a request that was incomplete at the start.
+    /// Records further bytes of a request that was incomplete at its first attempt, so that a retry can resend them.
     #[inline]
     pub(crate) fn take(&self, more: &[u8]) {
         let Some(policy) = &self.policy else { return };

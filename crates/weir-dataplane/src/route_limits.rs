@@ -39,7 +39,8 @@ impl RouteLimits {
         }
     }
 
-    /// Starts an attempt: both limits now bound the connection's deadline.
+    /// Starts an attempt: from now on, the time limits of the request and of the attempt bound the connection's
+    /// deadline.
     #[inline]
     pub(crate) fn begin_try(&self, io: Io<'_>) {
         if self.is_any {
@@ -49,14 +50,14 @@ impl RouteLimits {
         }
     }
 
-    /// Starts a pause: only the request's limit now bounds the connection's deadline.
+    /// Starts a wait outside of attempts, in which only the time limit of the request applies.
     pub(crate) fn begin_pause(&self, io: Io<'_>) {
         if self.is_any {
             io.timer.bound(&io.worker.wheel, self.request_by);
         }
     }
 
-    /// Removes the limits from the connection's deadline.
+    /// Removes the route's time limits from the connection's deadline.
     #[inline]
     pub(crate) fn lift(&self, io: Io<'_>) {
         if self.is_any {
@@ -64,8 +65,9 @@ impl RouteLimits {
         }
     }
 
-    /// Removes the limits after a failed attempt and returns the cause to report. If a timeout occurs after a limit of
-    /// the route has passed, the cause names that limit. `begun` is true if a part of the final response was sent.
+    /// Removes the limits after a failed attempt, and returns the cause to report. If `cause` is a timeout, and a time
+    /// limit of the route has expired, the reported cause names this limit. `begun` is true if a part of the final
+    /// response was sent.
     pub(crate) fn fail(&self, io: Io<'_>, cause: Cause, begun: bool) -> Cause {
         self.lift(io);
         let now = io.worker.wheel.now();

@@ -53,7 +53,7 @@ pub(crate) async fn serve_secure(seat: Seat, stream: TcpStream, config: Arc<Serv
             let _ = seat.io().shut_down(&mut stream, ticks).await;
         }
         After::Cut => {
-            // This also skips `close_notify`.
+            // A reset sends no `close_notify`.
             reset_on_close(stream.get_ref().0);
         }
         After::Linger | After::Next => {}

@@ -1,4 +1,4 @@
-//! TLS upstreams: the handshake, and the check of kept connections.
+//! TLS upstreams: the handshake, and the check whether an idle connection can be reused.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -53,7 +53,7 @@ fn cause_of(fault: &IoFault) -> Cause {
     }
 }
 
-/// Whether neither content nor the end of the stream has arrived. Session tickets are ignored.
+/// Whether nothing except session tickets has arrived: no content, and no end of the stream.
 pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     let (socket, connection) = stream.get_mut();
     loop {
@@ -69,7 +69,8 @@ pub(crate) fn is_quiet(stream: &mut TlsStream<Socket>) -> bool {
     }
 }
 
-/// Reads without a task to wake. A read in a task would also return "nothing" if the task had used up its tokio budget.
+/// Reads from the socket outside of tokio's task budget. A normal read returns "would block" if the task has used up
+/// its budget, even if data has arrived.
 struct WithoutTask<'s>(&'s Socket);
 
 impl Read for WithoutTask<'_> {

@@ -37,7 +37,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
         x.sent.set(x.sent.get() + sent);
         match written {
             Ok(()) if body.is_done() => {
-                // The response may take long, and needs neither buffer.
+                // Return unused buffers to the stock, because the response may take long.
                 inbound.shorten(buffers);
                 buffers.put_output(std::mem::take(out));
                 return Ok(());
@@ -58,7 +58,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
                     piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    // Both branches hold only one buffer while the upstream reads.
+                    // Both branches hold only one of the two buffers while the bytes are sent.
                     if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {

@@ -18,13 +18,13 @@ use crate::route_stats::{LatencyStats, RouteStats};
 use crate::stats::ByStatus;
 use crate::worker::Worker;
 
-/// At most this many groups, and this many backends, are counted under their own name. Later ones are counted together
-/// as [`OTHER`], because a scraper keeps a series for each name as long as the process lives.
+/// Maximum number of groups with their own counters; the same limit applies to backends. Later ones are counted
+/// together as [`OTHER`], because a scraper keeps a series for each name as long as the process lives.
 pub(crate) const NAMES_MAX: usize = 1_000;
-/// The name of all groups and all backends beyond the limit.
+/// The common name of all groups and backends beyond [`NAMES_MAX`].
 pub(crate) const OTHER: &str = OTHER_GROUPS;
 
-/// The shortest time between two searches for unused names. A search checks all series.
+/// Minimum time between two searches for unused group and backend names. Each search checks all series.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// Upper limits of the latency buckets, in microseconds.
@@ -64,7 +64,7 @@ impl SeriesCounters {
 #[derive(Debug)]
 pub(crate) struct SeriesOfWorker(Beside<RefCell<Vec<OfListener>>>);
 
-/// The id of a listener, and the counters of a series at it.
+/// The ID of a listener, and the counters of one series for this listener.
 type OfListener = (u64, Arc<SeriesCounters>);
 
 impl SeriesOfWorker {
@@ -75,7 +75,7 @@ impl SeriesOfWorker {
     /// Converts the counters for `former` into counters for `table`. Unchanged series keep their counters.
     pub(crate) fn renewed(&self, former: &Table, table: &Table) -> SeriesOfWorker {
         if !Arc::ptr_eq(&former.listeners, &table.listeners) {
-            // Start again, so that the counters of removed listeners are released.
+            // Start empty, so that the counters of removed listeners are released.
             return SeriesOfWorker::new(table);
         }
         let (former, now) = (former.series(), table.series());
@@ -160,14 +160,14 @@ impl SeriesBook {
 }
 
 impl Pages {
-    /// Whether the group and the backend of `series` have their own names, or can get them.
+    /// Whether the group and the backend of `series` can be counted under their own names instead of [`OTHER`].
     fn has_room(&self, series: &Series) -> bool {
         let has = |names: &BTreeSet<Box<str>>, name: &str| names.len() < NAMES_MAX || names.contains(name);
         has(&self.groups, &series.group) && has(&self.backends, &series.backend)
     }
 
-    /// Removes series that no worker uses any more, and the names that occur only in them. So current routes can get
-    /// their own names. A removed series starts at 0 if it is used again.
+    /// Removes series that no worker uses any more, and names that occur only in these series. This makes room for new
+    /// names, which would otherwise be counted as [`OTHER`]. If a removed series is used again, it starts at 0.
     #[cold]
     fn forget_unused(&mut self, now: Instant) {
         if self.forgot.is_some_and(|last| now.duration_since(last) < FORGET_EVERY) {

@@ -24,13 +24,13 @@ pub(crate) struct Snapshot {
     pub(crate) ticks: Ticks,
     /// Whether the access log or the latency histogram needs the status and duration of requests.
     pub(crate) is_observed: bool,
-    /// Whether the access log needs further values of requests.
+    /// Whether the access log is on. It needs more values of each request than status and duration.
     pub(crate) is_logged: bool,
     pub(crate) series: SeriesOfWorker,
     /// The pool of each backend, by its position in the table; created at first use.
     pools: Beside<OnceCell<Rc<BackendPool>>>,
-    /// The [`Shares`] of each route with weighted backends: which backend gets the next request. Found by the position
-    /// of the route's filters in the table; created at first use.
+    /// For each route with weighted backends, the [`Shares`] that select the backend of the next request. The index is
+    /// the position of the route's filters in the table. Created at first use.
     shares: Beside<OnceCell<Rc<RefCell<Shares>>>>,
 }
 
@@ -112,7 +112,7 @@ impl Snapshot {
         }
     }
 
-    /// Closes idle connections to backends that have queued requests, of this worker or of others.
+    /// Closes idle connections of this worker if requests of any worker wait for a connection to the same backend.
     pub(crate) fn give_way(&self) {
         let pools = self.pools.iter().filter_map(OnceCell::get);
         pools.filter(|pool| pool.has_queue()).for_each(|pool| pool.give_way());

@@ -63,8 +63,7 @@ pub(crate) struct DealtSocket {
 pub(crate) struct SocketPlan {
     /// New sockets, bound but not yet listening.
     grown: Vec<HeldSocket>,
-    /// The sockets that each worker gets and gives away, by the worker's position. Workers beyond the new number are
-    /// not listed.
+    /// For each worker that exists after the change, in order of position: the sockets that it gets and gives away.
     pub(crate) moves: Vec<SocketMoves>,
 }
 
@@ -132,8 +131,7 @@ impl OpenListener {
         plan.moves
     }
 
-    /// Calls `tell` to announce the listener to a worker. After that, other workers may hand over clients to this
-    /// worker.
+    /// Calls `tell` to announce the listener to `worker`. After that, other workers may hand over clients to `worker`.
     pub(crate) fn spread_over(
         &mut self,
         worker: usize,
@@ -189,8 +187,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// Indexes of the sockets that a worker accepts from. Each worker has equally many sockets of its own, and all workers
-/// share the remaining sockets, so the load is even.
+/// Indexes of the sockets that a worker accepts from. Each worker has the same number of sockets for itself. If some
+/// sockets remain, all workers accept from them. So the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()

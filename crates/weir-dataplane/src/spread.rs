@@ -26,7 +26,8 @@ use tokio::sync::mpsc::{OwnedPermit, Receiver, Sender, channel};
 /// At most this many clients may be in transit to one worker. At this limit, the worker gets no more clients.
 const IN_TRANSIT_MAX: usize = 256;
 
-/// A flag in a target's count of clients in transit. If it is set, the target accepts no more clients.
+/// A flag bit in `HandoffTarget::in_transit`, above the bits of the count. If it is set, the target accepts no more
+/// clients.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The workers over which a listener's clients are distributed.
@@ -75,11 +76,11 @@ pub(crate) struct Handed {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) seat: HostSeat,
-    /// Until this is dropped, the receiving worker keeps the listener.
+    /// A guard: while it exists, the receiving worker keeps the listener.
     pub(crate) _in_transit: InTransit,
 }
 
-/// Counts a client in transit to a target, until this is dropped.
+/// Counts a client in transit to a target, until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct InTransit(Arc<HandoffTarget>);
 
@@ -129,7 +130,7 @@ impl Spread {
 }
 
 impl HandoffTarget {
-    /// The target for this worker at a listener.
+    /// Creates the target for handovers to the worker `host`, for one listener.
     pub(crate) fn new(host: &Host) -> Arc<HandoffTarget> {
         Arc::new(HandoffTarget { host: host.clone(), in_transit: AtomicUsize::new(0) })
     }
@@ -148,7 +149,8 @@ impl HandoffTarget {
 }
 
 impl Host {
-    /// A worker without connections, and the receiver of clients that are handed to it.
+    /// Creates a worker without connections. Also returns the channel on which this worker receives clients from other
+    /// workers.
     pub(crate) fn new() -> (Host, Receiver<Handed>) {
         let (inbox, handed) = channel(IN_TRANSIT_MAX);
         (Host { load: Arc::default(), inbox }, handed)
@@ -206,11 +208,13 @@ impl Drop for InTransit {
     }
 }
 
-/// Chooses the worker for the next client that a worker with `own` connections accepts. Returns the position of another
-/// worker, or `None` if the accepting worker keeps the client. The accepting worker hands the client over if it would
-/// otherwise exceed 1.25 times the mean. The other worker must have fewer connections, so that clients do not move back
-/// and forth. Workers that lag or are full are `None` in `connections`: they are not chosen and do not count toward the
-/// mean. If the accepting worker lags, `own` is `None`, and it hands over every client.
+/// Chooses the worker for the next client. `own` is the number of connections of the worker that accepts this client;
+/// `None` if it lags. Returns the position of another worker, or `None` if the accepting worker keeps the client.
+///
+/// The accepting worker hands the client over if it would otherwise have more than 1.25 times the mean number of
+/// connections. The other worker must have fewer connections, so that clients do not move back and forth. An accepting
+/// worker that lags hands over every client. In `connections`, workers that lag or are full are `None`: they get no
+/// clients and do not count toward the mean.
 fn elsewhere(connections: impl Iterator<Item = Option<usize>>, own: Option<usize>) -> Option<usize> {
     let (mut workers, mut total, mut fewest) = (0, 0, (usize::MAX, 0));
     for (position, count) in connections.enumerate() {
@@ -258,7 +262,8 @@ mod tests {
         let check = |connections: &[Option<usize>], own, expected| {
             assert_eq!(elsewhere(connections.iter().copied(), own), expected, "{connections:?}, {own:?}");
         };
-        // The lagging worker no longer counts, and no other worker exceeds 1.25 times the mean.
+        // The lagging worker does not count toward the mean. So a worker with 100 connections is at the mean, and keeps
+        // the client.
         check(&[Some(100), Some(100), None, Some(100)], Some(100), None);
         check(&[Some(140), Some(100), None, Some(90)], Some(140), Some(3));
         check(&[Some(140), None, None], Some(140), None);
@@ -301,7 +306,7 @@ mod tests {
                     connections[serves.unwrap_or(accepts)] += 1;
                     let most = connections.iter().max().unwrap();
                     let allowed = (5 * total / (4 * workers)).max(total.div_ceil(workers));
-                    assert!(*most <= allowed, "{most} of {total} at one of {workers}");
+                    assert!(*most <= allowed, "one of {workers} workers has {most} of {total} connections");
                 }
             }
         }
@@ -329,7 +334,11 @@ mod tests {
         let target = targets(&spread, [&busy, &idle]);
         let seat = busy.seat();
         let handoff = spread.reserve_elsewhere(&busy).unwrap();
-        assert_eq!((busy.connections(), idle.connections()), (1, 1), "it already counts at the other worker");
+        assert_eq!(
+            (busy.connections(), idle.connections()),
+            (1, 1),
+            "the idle worker already counts the connection"
+        );
         spread.close(&target);
         assert!(spread.reserve_elsewhere(&busy).is_none(), "a closed target gets no further client");
         assert!(target.is_open());
@@ -356,6 +365,6 @@ mod tests {
         drop(handed);
         assert!(spread.reserve_elsewhere(&busy).is_none(), "a worker that has ended gets no client");
         spread.close(&target);
-        assert!(!target.is_open(), "clients that stayed are not on the way");
+        assert!(!target.is_open(), "clients that stayed are not in transit");
     }
 }

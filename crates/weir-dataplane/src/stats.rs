@@ -120,7 +120,7 @@ pub struct TlsStats {
     pub resumed: u64,
     /// Failed handshakes; `errors` has the causes.
     pub failed: u64,
-    /// Handshake steps that waited, so that other connections went first.
+    /// Handshake steps that were deferred in favor of other connections.
     pub delayed: u64,
     /// Handshakes whose signature was computed outside the worker.
     pub offloaded: u64,
@@ -148,7 +148,7 @@ pub struct UpstreamStats {
     pub handshakes: u64,
     /// Completed TLS handshakes that resumed a session.
     pub handshakes_resumed: u64,
-    /// Exchanges over a kept connection.
+    /// Exchanges over a reused connection.
     pub reused: u64,
     /// Retries, including requests that were sent again because a kept connection was already closed.
     pub retries: u64,
@@ -223,11 +223,7 @@ impl Stats {
     /// The Prometheus text format.
     pub fn prometheus(&self) -> String {
         let mut text = Exposition::default();
-        text.family(
-            "weir_build_info",
-            "gauge",
-            "Always 1; the label version is the version of weir-gateway.",
-        );
+        text.family("weir_build_info", "gauge", "Always 1, with the version of weir-gateway as a label.");
         text.sample("weir_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
         let help = "Requests received, including rejected requests and requests whose headers timed out.";
         text.family("weir_requests_total", "counter", help);
@@ -347,7 +343,7 @@ impl Stats {
             ),
             (
                 "weir_reloads_applied_total",
-                "Configurations and changed files applied, in whole or in part.",
+                "Configurations and changed files that took effect, in whole or in part.",
                 self.reloads.applied,
             ),
             (

@@ -75,7 +75,7 @@ impl Traced {
         Traced { context: has_trace.then_some(context), ..traced }
     }
 
-    /// Whether a field of the client with this name is removed.
+    /// Whether to remove the client's header field `name`.
     pub(crate) fn replaces(&self, name: &str) -> bool {
         let is_w3c = || name.eq_ignore_ascii_case(TRACEPARENT) || name.eq_ignore_ascii_case(TRACESTATE);
         self.replaces_w3c && is_w3c() || self.replaces_b3 && is_of_b3(name)
@@ -106,7 +106,7 @@ fn of_w3c(head: &RequestHead<'_>) -> Option<TraceContext> {
 /// The B3 headers of a request.
 enum B3Headers {
     No,
-    /// Only the decision not to sample.
+    /// The headers contain only the decision not to sample.
     Denied,
     Context(TraceContext),
 }
@@ -132,7 +132,7 @@ fn of_b3(head: &RequestHead<'_>) -> B3Headers {
             _ => B3Headers::No,
         };
     }
-    // Several `b3` fields are ambiguous.
+    // If the `b3` field is repeated, its value is ambiguous.
     if head.fields.iter().any(|field| field.name.eq_ignore_ascii_case(B3_SINGLE)) {
         return B3Headers::No;
     }

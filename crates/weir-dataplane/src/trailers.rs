@@ -21,7 +21,8 @@ pub(crate) struct PassedTrailers {
 }
 
 impl PassedTrailers {
-    /// The trailers to pass on with the body of a planned request. `None` if no trailer is passed on.
+    /// The trailers to pass on with the request of `plan`. `None` if the configuration allows no request trailers, or
+    /// the body is not chunked.
     #[inline]
     pub(crate) fn of_request(plan: &Plan, snapshot: &Snapshot) -> Option<Box<PassedTrailers>> {
         match snapshot.table.trailers.request.is_empty() || plan.framing != Framing::Chunked {

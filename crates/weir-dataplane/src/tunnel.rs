@@ -105,7 +105,7 @@ where
     .await
 }
 
-/// Passes on the bytes of one direction, then its end.
+/// Passes on the bytes of one direction. When `from` ends, closes the writing side of `to`.
 async fn pass<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     io: Io<'_>,
     from: &mut R,

@@ -14,10 +14,10 @@ use std::task::{Context, Poll, Waker};
 /// A poll of the sockets takes about 1 % of that, so its cost is negligible after a few steps.
 pub(crate) const STEPS_PER_TURN: usize = 4;
 
-/// The turns of one worker.
+/// Counts the handshake steps of a worker's current turn, and queues further ones.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// Steps of this turn that were taken, or granted to queued tasks.
+    /// Number of steps that tasks took in this turn, including steps granted to queued tasks.
     taken: Cell<usize>,
     waiting: RefCell<VecDeque<Rc<Place>>>,
     keeper: RefCell<Option<Waker>>,
@@ -31,8 +31,8 @@ pub(crate) struct Place {
 }
 
 impl Turns {
-    /// Ready if the caller may take a step; the step is then counted. Otherwise queues the caller through `place`. The
-    /// caller polls again when it is woken.
+    /// Returns `Ready` if the caller may take a step. If this turn has no steps left, the caller is queued, and a later
+    /// turn wakes it. `place` holds the caller's entry in the queue.
     pub(crate) fn poll_step(&self, place: &mut Option<Rc<Place>>, cx: &Context<'_>) -> Poll<()> {
         if let Some(waiting) = place {
             if !waiting.is_called.get() {
@@ -113,7 +113,8 @@ mod tests {
         while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok() {}
     }
 
-    /// During any number of handshakes, an exchange on an existing connection waits only for the steps of a few turns.
+    /// However many handshakes are in progress, they delay an exchange on an existing connection only by the steps of a
+    /// few turns.
     #[test]
     fn handshake_steps_do_not_delay_exchanges() {
         let main = || async {
@@ -142,8 +143,9 @@ mod tests {
         };
         let options = WorkerOptions { name: "test".to_owned(), ..WorkerOptions::default() };
         let most = spawn_worker(options, main).unwrap().join().unwrap();
-        // An exchange needs one poll on each side, and the kernel may report readiness a few turns late.
-        assert!(most <= 8 * STEPS_PER_TURN, "{most} steps within one exchange");
+        // At most eight turns: an exchange needs one poll for the client and one for the server, and the kernel may
+        // report readiness a few turns late.
+        assert!(most <= 8 * STEPS_PER_TURN, "{most} handshake steps during one exchange");
     }
 
     #[test]

@@ -19,7 +19,8 @@ use crate::snapshot::Snapshot;
 use crate::waiting::{Grant, Waiting};
 use crate::worker::{Command, Worker};
 
-/// Ticks between two checks for idle connections that other workers could still close.
+/// Interval, in ticks, at which a waiting request checks whether there are enough idle connections for all waiting
+/// requests.
 const GIVE_WAY_TICKS: u32 = 2;
 
 /// An upstream connection for one exchange.
@@ -37,7 +38,8 @@ pub(crate) struct Checkout {
     has_queue: bool,
 }
 
-/// A connection, its endpoint, the request's count at the endpoint, and whether the connection was used before.
+/// A connection, its endpoint, the guard that counts the request at the endpoint, and whether the connection was used
+/// before.
 type Connected = (Box<Upstream>, Rc<EndpointPool>, Option<InFlight>, bool);
 
 impl Checkout {
@@ -135,8 +137,8 @@ impl Wanted<'_> {
     }
 }
 
-/// Counts the request towards the backend's request limit, if there is one. If the limit is reached, returns the pool
-/// as the error.
+/// Counts the request towards the backend's request limit, if there is one. If the limit is reached, returns `Err` with
+/// the backend's pool, in which the request can wait.
 #[inline]
 pub(crate) fn in_flight<'s>(
     plan: &Plan,
@@ -225,7 +227,7 @@ async fn wait_for_idle(io: Io<'_>, pool: &BackendPool, backend: &str, ticks: u32
     waiting.leave().ok_or_else(|| pool.refuse(cause))
 }
 
-/// Asks all workers to close idle connections to the backend, one per waiting request.
+/// Asks all workers to close idle connections to the backend: one connection per waiting request.
 fn ask_to_give_way(io: Io<'_>, backend: &str) {
     io.worker.shared.peers.ask(|| Command::GiveWay { backend: backend.to_owned() });
 }
@@ -318,8 +320,8 @@ async fn link(
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
     let mut connected = io.connect(endpoint, ticks).await;
-    // Without a free descriptor, close an idle connection that may never be used again. The new connect takes the
-    // descriptor before any other task of this worker runs.
+    // If no descriptor is free, close an idle upstream connection. The new connect takes its descriptor before any
+    // other task of this worker runs.
     if matches!(&connected, Err(fault) if lacks_descriptor(fault)) && io.worker.snapshot().end_idle() {
         connected = io.connect(endpoint, ticks).await;
     }

@@ -1,7 +1,7 @@
 //! A socket to an upstream: TCP or Unix.
 //!
-//! Plain-text exchanges use the concrete socket type. [`Socket`] checks its kind for each read, so it serves only
-//! handshakes, health checks and TLS. These cost a thousand times as much as the check.
+//! [`Socket`] checks its kind at each read. It is used only for handshakes, health checks and TLS, which cost a
+//! thousand times as much as this check. Plain-text exchanges use the concrete socket type.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

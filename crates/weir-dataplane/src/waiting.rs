@@ -68,8 +68,8 @@ impl Queue {
     /// Whether any request waits.
     #[inline]
     pub(crate) fn is_anybody(&self) -> bool {
-        // Sequentially consistent with the permit counts: if one thread changes a count while another changes this
-        // length, at least one of them sees the other's change.
+        // `SeqCst`, as for the permit counts. Otherwise, a thread that frees a permit and a thread that queues a
+        // request could both miss the change of the other thread.
         self.length.load(Ordering::SeqCst) > 0
     }
 
@@ -83,8 +83,8 @@ impl Queue {
         self.most.store(most, Ordering::SeqCst);
     }
 
-    /// Gives permits to waiting requests in order, until no request waits or no permit is free. `take` gets the limit,
-    /// and returns a permit if the count is below it.
+    /// Gives permits to waiting requests in order, until no request waits or no permit is free. `take` is called with
+    /// the limit, and returns `None` if no permit is free.
     #[cold]
     pub(crate) fn serve(&self, take: impl Fn(u32) -> Option<Permit>) {
         while self.is_anybody() {
@@ -146,7 +146,7 @@ impl Waiter {
 }
 
 impl Grant {
-    /// The permit without its connection, which is closed.
+    /// Returns the permit. If the grant is a connection, closes the connection.
     pub(crate) fn into_permit(self) -> Permit {
         match self {
             Grant::Permit(permit) => permit,
@@ -267,7 +267,7 @@ mod tests {
         for turn in 0..3 {
             let permit = granted(&waiting[turn]).unwrap();
             assert!(waiting[turn + 1..].iter().all(|waiting| granted(waiting).is_none()), "{turn}");
-            assert!(state.request(1).is_none(), "the permit is never free in between");
+            assert!(state.request(1).is_none(), "the waiting request holds the only permit");
             drop(permit);
         }
         assert!(!state.is_waited_for(Kind::Request));
@@ -323,7 +323,11 @@ mod tests {
         drop(second);
         assert_eq!(permits(), [false; 3], "the only permit is in use");
         drop(held);
-        assert_eq!(permits(), [false, true, true], "the first of them frees its permit at once");
+        assert_eq!(
+            permits(),
+            [false, true, true],
+            "waiting[1] frees its permit at once, so waiting[2] gets it"
+        );
     }
 
     struct Unpark(Thread);

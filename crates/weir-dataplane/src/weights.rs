@@ -5,7 +5,8 @@ use weir_config::WeightedPosition;
 /// A worker's state of one route: which backend is due next, and whether to mirror the next request.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// How many requests each backend is behind its weighted share, multiplied by the sum of all weights.
+    /// For each backend, its weighted share of the requests so far, minus the requests that it got. The result is
+    /// multiplied by the sum of all weights, so that it is an integer.
     due: Vec<i64>,
     copies: DueShare,
 }
@@ -49,7 +50,7 @@ pub(crate) struct DueShare(f64);
 impl DueShare {
     /// Whether to select the next item, so that the fraction `share` of all items is selected.
     pub(crate) fn take(&mut self, share: f64) -> bool {
-        /// Tolerance for the rounding of decimal shares: ten times 10 % must give one item.
+        /// Tolerance for rounding errors: ten times a share of 0.1 must reach 1.
         const ROUNDING: f64 = 1e-9;
         self.0 += share;
         let is_due = self.0 >= 1.0 - ROUNDING;

@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// A wait for a response is long after this many ticks, which take 100 ms to 200 ms: a wait can start just before a
-/// tick.
+/// Number of ticks after which a wait for a response is long. They take 100 ms to 200 ms, because a wait can start just
+/// before a tick.
 const LONG_TICKS: u32 = 2;
 
 /// A tick that is never reached.
@@ -45,12 +45,12 @@ pub(crate) struct Timer {
     waker: RefCell<Option<Waker>>,
 }
 
-/// What a connection waits for. Only waits that the wheel handles differently have their own value.
+/// What a connection waits for. `Otherwise` stands for all waits that the wheel handles alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// For a request, before its first byte.
+    /// The first byte of a request.
     Idle,
-    /// For response bytes of an upstream.
+    /// Response bytes from an upstream.
     Response,
     Otherwise,
 }
@@ -124,11 +124,12 @@ impl Wheel {
         if self.is_over.get() { latest.min(self.now.get()) } else { latest }
     }
 
-    /// Ends the wait of the connection that has waited longest for a request. `least` is the shortest wait that may be
-    /// ended, `idle` is the idle timeout, both in ticks. Returns false if no connection has waited for that long.
+    /// Ends the wait of the connection that has been idle longest, if it has been idle for at least `least` ticks.
+    /// `idle` is the idle timeout in ticks. Returns false if there is no such connection.
     pub(crate) fn end_idle(&self, least: u32, idle: u32) -> bool {
         let now = self.now.get();
-        // Idle times grow only with ticks, so a search before the next tick would also find no connection.
+        // A search in this tick has already found no connection. Idle times grow only with ticks, so a second search
+        // would find none either.
         if self.nobody_idle.get() == now {
             return false;
         }
@@ -155,12 +156,13 @@ impl Wheel {
 }
 
 impl Timer {
-    /// Bounds all later deadlines by this tick; [`NEVER`] removes the bound.
+    /// Sets the latest tick for all deadlines that are armed from now on. [`NEVER`] removes this limit.
     pub(crate) fn bound(&self, wheel: &Wheel, latest: u32) {
         self.latest.set(wheel.bounded(latest));
     }
 
-    /// Whether the bound is reached. A task that never waits does not notice its deadline, so it must call this.
+    /// Whether the latest tick set by [`Timer::bound`] has been reached. A deadline can only end a wait, so a task that
+    /// never waits must check this itself.
     #[inline]
     pub(crate) fn is_past_bound(&self, wheel: &Wheel) -> bool {
         self.latest.get() <= wheel.now.get()
@@ -181,8 +183,8 @@ impl Timer {
         self.waits.set(Waits::Idle);
     }
 
-    /// Like [`Timer::arm`], for a wait for response bytes of an upstream. Once the wait is long, the waiting task is
-    /// woken, so that it can check whether the client has disconnected.
+    /// Like [`Timer::arm`], for waiting for response bytes of an upstream. After `LONG_TICKS`, this also wakes the
+    /// task, so that it can check whether the client has disconnected.
     #[inline]
     pub(crate) fn arm_response(&self, wheel: &Wheel, ticks: u32) {
         self.arm(wheel, ticks);
@@ -190,7 +192,8 @@ impl Timer {
         self.since.set(wheel.now.get());
     }
 
-    /// Whether the wait for response bytes of an upstream is long. The waiting task is woken once it is.
+    /// Whether the task has waited at least `LONG_TICKS` for response bytes of an upstream. The task is woken when this
+    /// becomes true.
     #[inline]
     pub(crate) fn awaits_response_for_long(&self, wheel: &Wheel) -> bool {
         self.waits.get() == Waits::Response && wheel.now.get() - self.since.get() >= LONG_TICKS
@@ -323,7 +326,7 @@ mod tests {
         assert!(!wheel.end_idle(2, 100));
         (0..2).for_each(|_| wheel.turn());
         assert!(wheel.end_idle(2, 100) && !wheel.end_idle(2, 100));
-        assert_eq!(over(), [true, true, true, true], "the busy one has passed its own deadline");
+        assert_eq!(over(), [true, true, true, true], "the deadline of the busy connection has passed");
     }
 
     #[test]

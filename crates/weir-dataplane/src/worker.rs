@@ -38,8 +38,8 @@ use crate::wheel::{NEVER, TICK, Wheel, ticks};
 /// still accept requests. A request that arrives in time gets a response with `Connection: close`.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
-/// Ticks after the drain timeout in which the tasks of cut connections log and count their failure. Then the worker
-/// ends.
+/// Maximum number of ticks from the drain timeout until the worker ends. Meanwhile, the tasks of the remaining
+/// connections log and count their failure.
 const CUT_TICKS: u32 = 10;
 
 /// Ticks between two checks of kept upstream connections.
@@ -63,7 +63,8 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
 }
 
-/// A counter on its own cache lines, because each connection writes it, while each request reads the fields beside it.
+/// A counter on separate cache lines. Each connection writes it. On shared cache lines, these writes would slow down
+/// requests, which read the neighbouring fields.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Connections(AtomicUsize);
@@ -143,7 +144,7 @@ pub(crate) struct Worker {
     listenings: RefCell<Vec<Rc<Listening>>>,
     /// Whether responses close their connections.
     ends: Cell<bool>,
-    /// The tick from which no client is admitted.
+    /// The tick at which the drain delay ends and the listeners close. [`NEVER`] if no delay runs.
     closes_at: Cell<u32>,
     is_closed: Cell<bool>,
     /// The tick at which the drain timeout passes and open connections are cut. [`NEVER`] unless the gateway drains.
@@ -216,7 +217,7 @@ impl Worker {
             Ok(timer) => (Ok(()), Some(timer)),
             Err(error) => (Err(error), None),
         };
-        // If the creator no longer waits, it drops the command channel, which also ends this worker.
+        // If the crew no longer waits for the outcome, it also drops the command channel, which ends this worker.
         let _ = started.send(outcome);
         let Some(timer) = timer else { return };
         spawn_local(Rc::clone(&self).listen_to(commands, handed));
@@ -284,7 +285,8 @@ impl Worker {
         self.is_closed.get()
     }
 
-    /// The cause to report for a failure. After the drain timeout all deadlines pass, so timeouts become `Drained`.
+    /// The cause to report for a failure. After the drain timeout, all waits end as timeouts, so timeouts are reported
+    /// as `Drained`.
     pub(crate) fn reported_cause(&self, cause: Cause) -> Cause {
         if cause.is_timeout() && self.wheel.is_over() { Cause::Drained } else { cause }
     }
@@ -390,7 +392,7 @@ impl Worker {
         if self.drained_at.get() == NEVER {
             self.drained_at.set(now + ticks(self.snapshot().table.drain.timeout.0));
         }
-        // A second drain has no delay, or the same one.
+        // A second drain may shorten the delay, but never extends it.
         if delay.is_zero() {
             self.close();
         } else {

@@ -13,7 +13,8 @@ use crate::{Rate, Share};
 /// The maximum share: ten times the measured rate.
 const SHARE_MAX: f64 = 10.0;
 
-/// Each step of a sequence of shares is rounded to a multiple of 1 / `STRIDE_DIGITS`, to remove rounding errors.
+/// In steps such as `5%..15%..5%`, each share is rounded to a multiple of 1 / `STRIDE_DIGITS`, to remove rounding
+/// errors.
 const STRIDE_DIGITS: f64 = 1e9;
 
 /// A rate: absolute, or a share of a rate that weir measures before the load.
@@ -94,7 +95,7 @@ as_text!(AskedRate, r"^[0-9]+(\.[0-9]+)? *(/ *(s|m|min|h)|%)$");
 impl Level for AskedRate {
     const NAME: &'static str = "AskedRates";
     const FORMS: &'static str =
-        "5000/s, 1000/s..5000/s (ramp), 1000/s..5000/s..1000/s or 100/s,1000/s (steps), 30%";
+        "`5000/s`, `1000/s..5000/s` (ramp), `1000/s..5000/s..1000/s` or `100/s,1000/s` (steps), `30%`";
 
     fn read(text: &str) -> Result<Self, QuantityError> {
         text.parse()

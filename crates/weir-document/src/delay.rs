@@ -44,7 +44,7 @@ pub enum Delay {
         first: Time,
         /// The other time.
         second: Time,
-        /// The probability of the second time.
+        /// The probability of `second`.
         second_share: Share,
     },
 }

@@ -13,7 +13,7 @@ use crate::quantity::{Quantity, QuantityError, as_text};
 pub struct Drift {
     /// How much the delay grows.
     pub by: Time,
-    /// The time in which it grows by that much.
+    /// The time in which the delay grows by `by`.
     pub every: Time,
 }
 

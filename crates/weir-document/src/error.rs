@@ -24,8 +24,9 @@ impl Problem<()> {
         Self::new(format!("{found} is not {expected}"), format!("write {expected}"))
     }
 
-    /// Parses the text of an error. If serde buffers a value (for `flatten` and tagged enums), its error has only a
-    /// text. A text in none of serde's forms was written by the type of the value: `cause; remedy`, or only a cause.
+    /// Parses the message of an error. For buffered values (`flatten`, tagged enums), serde reports only a message. A
+    /// message that is not in one of serde's formats comes from the type of the value: `cause; remedy`, or only a
+    /// cause.
     pub(crate) fn from_text(text: &str) -> Self {
         let names = quoted(text);
         if text.starts_with("unknown field `") {
@@ -54,8 +55,8 @@ impl Problem<()> {
         }
     }
 
-    /// Adds the position. If serde buffers a value, it reports the position of the enclosing value. So this function
-    /// searches from there for the word that the message quotes.
+    /// Adds the position of the error. If serde buffered the value, it reports the position of the enclosing value.
+    /// From there, this function searches for the first word that the message contains in backticks.
     pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
         let (line, column) = match quoted(&self.message).first() {
             Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
@@ -109,7 +110,8 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
     match found {
-        // If `at` is 0 or 1, the given position stays: it is the position of the word or of the quote before it.
+        // If `at` is 0 or 1, the given position is already right: it is the start of the word, or of the quote before
+        // the word.
         Some((at, _)) if at > 1 => {
             let before = &rest[..at];
             let line_start = before.rfind('\n');

@@ -21,7 +21,8 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, JsonError> {
     Ok(value)
 }
 
-/// Walks to one value. Returns an error if the syntax or the value is wrong.
+/// Reads the value at the path of `seek`, and returns the error that stopped the reader. A valid value also stops it
+/// with an error (see [`Seek`]). `None` if the value is missing.
 pub(crate) fn seek<P: Path, E: AtEnd>(text: &str, seek: Seek<'_, P, E>) -> Option<JsonError> {
     seek.deserialize(&mut serde_json::Deserializer::from_str(text)).err().map(JsonError)
 }

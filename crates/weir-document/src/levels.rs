@@ -33,7 +33,7 @@ pub type Counts = Levels<u32>;
 
 /// A type that [`Levels`] can contain.
 pub trait Level: Copy + PartialOrd + fmt::Display {
-    /// Name of `Levels` of this type in a JSON Schema.
+    /// Name of the type `Levels<Self>` in a JSON Schema.
     const NAME: &'static str;
     /// Valid forms, for messages and the JSON Schema.
     const FORMS: &'static str;
@@ -44,7 +44,7 @@ pub trait Level: Copy + PartialOrd + fmt::Display {
     /// If the text is invalid.
     fn read(text: &str) -> Result<Self, QuantityError>;
 
-    /// Parses the start or end of a ramp, which may be zero even if a constant may not.
+    /// Parses the start or end of a ramp. Zero is valid here, even for types that reject a constant zero.
     ///
     /// # Errors
     /// If the text is invalid.
@@ -67,7 +67,7 @@ pub trait Level: Copy + PartialOrd + fmt::Display {
 impl Level for Rate {
     const NAME: &'static str = "Rates";
     const FORMS: &'static str =
-        "5000/s, 1000/s..5000/s (ramp), 1000/s..5000/s..1000/s or 100/s,1000/s (steps)";
+        "`5000/s`, `1000/s..5000/s` (ramp), `1000/s..5000/s..1000/s` or `100/s,1000/s` (steps)";
 
     fn read(text: &str) -> Result<Self, QuantityError> {
         text.parse()
@@ -97,7 +97,7 @@ impl Level for Rate {
 
 impl Level for u32 {
     const NAME: &'static str = "Counts";
-    const FORMS: &'static str = "32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)";
+    const FORMS: &'static str = "`32`, `1..60` (ramp), `1..60..5` or `1,10,60` (steps)";
 
     fn read(text: &str) -> Result<Self, QuantityError> {
         text.parse().map_err(|_| wrong::<Self>(text, "not a whole number"))
@@ -204,7 +204,7 @@ impl<T: Level> FromStr for Levels<T> {
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         if text.contains(',') {
-            // Parsing one step more than allowed is enough to detect too many.
+            // To detect too many steps, it is enough to parse one more than allowed.
             let steps = text.split(',').take(STEPS_MAX + 1).map(|step| T::read(step.trim()));
             return Self::of_steps(steps.collect::<Result<_, _>>()?, text);
         }
@@ -371,7 +371,8 @@ mod tests {
         assert!(rates("0/s").contains("not above zero"));
         assert_eq!(
             counts("many"),
-            "`many` is not a whole number; write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)"
+            "`many` is not a whole number; \
+             write it like `32`, `1..60` (ramp), `1..60..5` or `1,10,60` (steps)"
         );
         assert!(counts("1..5000..1").contains("more than 1000 steps"));
         assert!(counts("1..9..0").contains("an invalid step"));

@@ -59,8 +59,8 @@ pub fn wrong_part<T: DeserializeOwned>(
     alone.is_wrong.get().then(|| placed(error, text, &path))
 }
 
-/// Sets the position of an error that has none to the position of the part. If the error says that the part's own name
-/// is an unknown field, the position is that of the name.
+/// Corrects the position of `error`. If the field `path[0]` is unknown, the error gets the position of the field's
+/// name. Any other error gets the position of the part if it has none.
 fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Position> {
     let is_unknown = error.message == Problem::unknown_field(path[0], &[]).message;
     let found = match error.place.line {
@@ -74,7 +74,7 @@ fn placed(error: Problem<Position>, text: &str, path: &[&str]) -> Problem<Positi
     }
 }
 
-/// Reads a `T` from a document that contains only the value at the end of the path.
+/// Reads a `T` from a [`Document`] that contains only the value of `part`.
 struct Alone<'a, T> {
     part: Part<'a>,
     needs: &'a [&'a str],
@@ -92,13 +92,14 @@ impl<T: DeserializeOwned> AtEnd for Alone<'_, T> {
     }
 }
 
-/// The document that [`Alone`] reads, as a mapping: the field of the part, then the required fields.
+/// The document that [`Alone`] reads. It is a mapping: first the field that contains the part, then the other required
+/// fields.
 struct Document<'a, D> {
     part: Part<'a>,
     /// The value of the part; `None` once it is read.
     value: Option<D>,
     needs: Vec<&'a str>,
-    /// Whether the field of the part was read, so that the required fields follow.
+    /// Whether the field that contains the part was already read. The other required fields are read after it.
     is_needed: bool,
 }
 
@@ -150,7 +151,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Around<'_, D> {
     }
 }
 
-/// The only element or entry; its fields are `None` once they are taken.
+/// Access to the only element of a list, or the only entry of a mapping. Each field becomes `None` when it is taken.
 struct One<'a, D> {
     name: Option<&'a str>,
     value: Option<D>,

@@ -9,11 +9,11 @@ use serde_saphyr::Spanned;
 use crate::error::offset_of;
 use crate::seek::{AtEnd, Path, Seek, Written};
 
-/// Returns line and column of the value at `path`, which consists of names and list indexes. Both count from 1; columns
-/// count characters.
+/// Returns line and column of the value at `path`, which consists of names and list indexes. Lines and columns count
+/// from 1. Columns count characters.
 ///
-/// If the path does not exist, returns the position of the last value on it that exists. `None` if even the first name
-/// does not exist.
+/// If there is no such value, returns the position of its nearest existing parent. `None` if even the first name does
+/// not exist.
 pub fn place<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)> {
     let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
     // Each attempt parses the text again, which is acceptable because errors are rare and paths are short.
@@ -49,8 +49,8 @@ pub fn place_of_key<S: AsRef<str>>(text: &str, path: &[S]) -> Option<(u64, u64)>
 fn exact_place(text: &str, path: impl Path) -> Option<(u64, u64)> {
     let found = Found(Cell::new(None));
     let seek = Seek { path, end: &found };
-    // The result is ignored: errors of the document do not matter here, and the walk always ends with an error after it
-    // found the value.
+    // Ignore the result. When the walk has found the value, it stops with an error. Errors of the document do not
+    // matter here.
     let read = |document: serde_saphyr::Deserializer<'_, '_>| seek.deserialize(document);
     let _ = serde_saphyr::with_deserializer_from_str_with_options(text, crate::yaml::options(), read);
     found.0.get()

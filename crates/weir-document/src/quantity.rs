@@ -22,7 +22,7 @@ pub enum QuantityError {
         /// Examples of valid texts.
         examples: &'static str,
     },
-    /// The text is a number without a unit, or with a part of its unit.
+    /// The text is a number without a unit, or its unit is incomplete, such as `30%` instead of `30%/y`.
     #[error("`{given}` has no {missing}; write {kind} with its unit, like {examples}")]
     NoUnit {
         /// The given text.
@@ -34,7 +34,8 @@ pub enum QuantityError {
         /// Examples of valid texts.
         examples: &'static str,
     },
-    /// The text has none of the valid forms. Used for kinds with more than a number and a unit.
+    /// The text has none of the valid forms. Used for kinds, such as delays, that allow more than a number with its
+    /// unit.
     #[error("`{given}` is not {kind}; write one like {examples}")]
     Form {
         /// The given text.
@@ -162,7 +163,7 @@ pub(crate) fn deserialize<'de, Q: Quantity, D: Deserializer<'de>>(deserializer: 
 }
 
 /// Implements serde and the JSON Schema for a quantity that is serialized as its `Display` text. The second argument is
-/// the schema, or a pattern. With a pattern, the schema allows strings that match it, and any number.
+/// either a schema or a pattern. A pattern allows all numbers, and the strings that match it.
 macro_rules! as_text {
     ($quantity:ident, $pattern:literal) => {
         crate::quantity::as_text!($quantity, { "type": ["string", "number"], "pattern": $pattern });

@@ -15,10 +15,10 @@ pub(crate) trait Path: Copy {
     /// Whether the path is at its end.
     fn is_end(self) -> bool;
 
-    /// The path that remains within the entry `name`; `None` if the path does not start with this entry.
+    /// The rest of the path after the entry `name`; `None` if the path does not start with this entry.
     fn behind_name(self, name: &str) -> Option<Self>;
 
-    /// The path that remains within the element at `position`; `None` if the path does not start with this element.
+    /// The rest of the path after the list index `position`; `None` if the path does not start with this index.
     fn behind_element(self, position: usize) -> Option<Self>;
 }
 

@@ -11,7 +11,7 @@ use crate::{Share, Time};
 /// time is at most an hour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slow {
-    /// The share that is slow.
+    /// The share of requests or clients that are slow.
     pub share: Share,
     /// The time that each slow request or client takes.
     pub time: Time,

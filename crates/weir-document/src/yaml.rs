@@ -23,7 +23,8 @@ pub(crate) fn read<T: DeserializeOwned>(source_name: &str, text: &str) -> Result
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| located(source_name, text, &error))
 }
 
-/// Walks to one value. Returns an error if the syntax or the value is wrong.
+/// Reads the value at the path of `seek`, and returns the error that stopped the reader. A valid value also stops it
+/// with an error (see [`Seek`]). `None` if the value is missing.
 pub(crate) fn seek<P: Path, E: AtEnd>(
     source_name: &str,
     text: &str,

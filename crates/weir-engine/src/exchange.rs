@@ -48,7 +48,7 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judged<'a> {
     Expected,
-    /// The status is unexpected, or a check failed. `None` if the request has no checks.
+    /// The status is unexpected, or a check failed. Contains the failed check; `None` if the request has no checks.
     Unexpected(Option<CheckFailed<'a>>),
 }
 
@@ -191,8 +191,7 @@ impl Exchange {
         }
     }
 
-    /// Continues with the body. `input` contains the caller's bytes after the first `before` bytes, which are already
-    /// used.
+    /// Continues with the body. `input` is the rest of the caller's bytes, after `before` bytes that are already used.
     fn feed_body(&mut self, input: &[u8], before: usize, checks: Option<&Checks>) -> Result<Fed, Unreadable> {
         let mut at = 0;
         while at < input.len() {
@@ -276,7 +275,7 @@ impl Other {
     }
 }
 
-/// Displays the first line of the bytes in quotes, at most [`BEGINNING_BYTES_MAX`] bytes of it.
+/// Displays the first line of the bytes, in quotes and truncated to [`BEGINNING_BYTES_MAX`] bytes.
 struct Beginning<'a>(&'a [u8]);
 
 impl fmt::Display for Beginning<'_> {

@@ -26,8 +26,8 @@ use crate::warm_up::{Meter, WarmUp};
 /// Interval at which time-outs are checked and the number of in-flight requests is sampled.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// An arrival that has waited for half of its time-out or longer is dropped if at most this many recent response times
-/// are left, or at most a quarter of the time-out if that is shorter.
+/// A queued arrival is dropped if its remaining time-out is at most this factor multiplied by the recent mean response
+/// time. It is never dropped in the first three quarters of its time-out.
 const RESPONSES_LEFT: u64 = 4;
 
 /// One worker's load.
@@ -113,7 +113,8 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// Whether the slot is in the queue of free slots. Slots in the queue that are not free are skipped.
+    /// Whether the queue of free slots contains this slot. A slot may stay in the queue after it is no longer free; it
+    /// is then skipped.
     is_queued: bool,
     /// Number of requests of a recorded session that this slot has started.
     replayed: u64,
@@ -130,7 +131,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     arrival: Arrival,
-    /// Time at which the slot became free before this request.
+    /// Time at which the slot last became free.
     free_ns: u64,
     start_ns: u64,
     /// Whether at least one byte of the request was written.
@@ -228,7 +229,7 @@ impl Flow {
         count(&mut self.books(phase).errors, cause);
     }
 
-    /// Records a sample of the number of connections whose last attempt failed.
+    /// Records how many connections are missing because their last connection attempt failed.
     pub(crate) fn note_missing(&mut self, connections: u64, now_ns: u64) {
         if self.timeline.sustained_at(now_ns) {
             self.missing.sum += connections;
@@ -408,8 +409,8 @@ impl Flow {
         now_ns >= self.tick_ns
     }
 
-    /// Takes samples, and gives up requests whose time-out has passed. Adds their slots to `expired`; these slots
-    /// are now down, and the caller must close their connections.
+    /// Takes samples, and ends requests that timed out. Sets the slots of these requests, if any, to `Down`, and adds
+    /// the slots to `expired`. For each of them, the caller must close the connection or reset the HTTP/2 stream.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
         self.recorder.advance(now_ns, &self.timeline);
@@ -425,8 +426,8 @@ impl Flow {
     }
 
     /// Makes the start of the sustained phase final before this worker schedules a request in that phase. If the start
-    /// was postponed, or another worker has already made it final, this worker uses that start, even if it had no CPU
-    /// and is late.
+    /// was postponed, the worker uses the new start. So all workers use the same start, even if one is late because it
+    /// had no CPU.
     #[inline]
     fn observe(&mut self, now_ns: u64) {
         while now_ns >= self.timeline.sustain_ns
@@ -538,7 +539,8 @@ impl Flow {
             }
         }
         if self.source.is_open() {
-            // A closed loop starts no request after the end. An open loop counts all due arrivals as scheduled.
+            // At the end of an open load, all due arrivals count as scheduled. A closed load starts no request after
+            // its end.
             while let Some(arrival) = self.take_arrival(None, now_ns) {
                 self.leave_in_flight(arrival);
             }
@@ -592,7 +594,7 @@ impl Flow {
                 if now_ns < self.pauses.ends_ns(slot, &self.timeline) {
                     return Some((slot, since_ns));
                 }
-                // The number of connections falls and no longer includes this slot.
+                // The load has reduced its number of connections, and no longer uses this slot.
                 self.slots[slot].state = State::Down;
             }
             self.slots[slot].is_queued = false;
@@ -600,9 +602,8 @@ impl Flow {
         }
     }
 
-    /// Takes the next due arrival. If `replaying` is a slot, this slot replays a recorded session, and its position in
-    /// the session selects the request. An arrival that is taken again after a failed attempt keeps its request, and is
-    /// not counted again.
+    /// Takes the next due arrival. If `replaying` is set, this slot replays a recorded session: its position in the
+    /// session selects the request. An arrival that was given back keeps its request, and is not counted again.
     #[inline]
     fn take_arrival(&mut self, replaying: Option<usize>, now_ns: u64) -> Option<Arrival> {
         let mut arrival = self.source.take(now_ns, &self.timeline)?;
@@ -641,14 +642,11 @@ impl Flow {
     ///
     /// In a long overload, every arrival reaches the head of the queue just before its time-out. If requests were sent
     /// then, all of them would time out, and a saturated peer would seem to have no capacity. So an arrival is dropped
-    /// if it waited for at least half of its time-out, and the rest of the time-out is shorter than a few recent
-    /// response times.
+    /// if the rest of its time-out is shorter than a few recent response times, but not in the first three quarters of
+    /// its time-out.
     #[inline]
     fn is_hopeless(&self, arrival: Arrival, now_ns: u64) -> bool {
         let waited_ns = now_ns.saturating_sub(arrival.intended_ns);
-        if waited_ns < self.timeout_ns / 2 {
-            return false;
-        }
         let needed_ns = (self.response_ns * RESPONSES_LEFT).min(self.timeout_ns / 4);
         waited_ns.saturating_add(needed_ns) >= self.timeout_ns
     }
@@ -691,7 +689,7 @@ impl Flow {
         }
     }
 
-    /// Ends the request on `slot` and returns it. The slot counts as down until it is released.
+    /// Ends and returns the request on `slot`; `None` if there is none. The slot is `Down` until it is released.
     #[inline]
     fn resolve(&mut self, slot: usize, now_ns: u64) -> Option<InFlight> {
         let State::Busy(request) = self.slots[slot].state else { return None };
@@ -723,7 +721,8 @@ impl Flow {
                 return;
             }
             self.pausing.pop();
-            // The queued pause may be outdated: a slot that was lost during its pause is now down or in a later pause.
+            // The slot may have lost its connection during this pause. It is then down or in a later pause, and this
+            // queue entry is outdated.
             if matches!(self.slots[slot as usize].state, State::Pausing { until_ns: until } if until == until_ns)
             {
                 self.free_up(slot as usize, until_ns);

@@ -29,7 +29,7 @@ const QUEUE_FULL: &str = "connect: the server's listen queue is full";
 
 /// Maximum size of one read from a TLS connection.
 const READ_BYTES: usize = 64 * 1024;
-/// More than the size of the longest TLS record (RFC 8446, 5.2).
+/// Buffer space for one more TLS record. This is more than the maximum size of a record (RFC 8446, 5.2).
 const RECORD_BYTES_MAX: usize = 32 * 1024;
 
 /// One connection and its state.
@@ -288,13 +288,14 @@ impl Link {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// Whether the connection counts as a failed attempt although the peer accepted it: it was closed early and
-    /// unused.
+    /// Whether the connection counts as a failed attempt if it is closed now: it is unused and younger than
+    /// `UNUSED_LIFE_NS`.
     pub(crate) fn is_useless(&self, now_ns: u64) -> bool {
         !self.was_used && now_ns.saturating_sub(self.up_since_ns) < UNUSED_LIFE_NS
     }
 
-    /// Closes the connection. It may reconnect at once, unless it counts as a failed attempt.
+    /// Closes the connection and schedules a reconnect: after the backoff if the connection counts as a failed attempt,
+    /// otherwise at once.
     pub(crate) fn close(&mut self, now_ns: u64) {
         if self.is_useless(now_ns) {
             return self.attempt_failed(now_ns);
@@ -318,8 +319,8 @@ impl Link {
         self.write_broke.is_some()
     }
 
-    /// Returns why a connection ended, if a read reports `cause`. The kernel reports a reset only once, so an earlier
-    /// write may have received the true cause.
+    /// Returns why the connection ended, after a read reported `cause`. If a write failed before, returns the cause of
+    /// that failure, because the kernel reports a reset only once.
     pub(crate) fn cause_of_end(&self, cause: Cause) -> Cause {
         self.write_broke.unwrap_or(cause)
     }
@@ -488,7 +489,7 @@ mod tests {
         assert!(link.is_retry_due(7));
     }
 
-    /// A connection that the peer has reset after it received `written` bytes.
+    /// A connection that the peer reset after the load generator sent `written` bytes.
     fn reset_by_its_peer(written: usize) -> Link {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = Arc::from([listener.local_addr().unwrap().into()]);

@@ -23,7 +23,7 @@ use crate::worker::{Http2Books, Said, TlsBooks, WorkerReport};
 pub(crate) struct RecordBuilder {
     start_ns: u64,
     workers: u32,
-    /// Whether the record keeps only counts per second: the latency of a second is dropped once the next second is
+    /// Whether the record keeps only counts per second. Latencies of a second are then removed when the next second is
     /// complete.
     counts_only: bool,
     /// Intervals that not all workers have reported yet, by their start. Each holds the workers that have reported,
@@ -183,8 +183,8 @@ impl RecordBuilder {
         let second = self.second(&interval);
         let Interval { span, timed_out, dropped, .. } = interval;
         let closed = Closed { span, second: second.clone(), timed_out, dropped };
-        // A worker that ends early reports its last interval late, so this second may already be complete. The late
-        // values are then added to it.
+        // A worker that ends early reports its last interval late. If the second of this interval is already complete,
+        // the late values are added to this second.
         let merged = match self.seconds.remove(&start_ns) {
             Some(before) => merge_seconds(before, second),
             None => second,
@@ -334,7 +334,8 @@ fn distributions(open: Option<&OpenTimes>, tls: &TlsBooks) -> Distributions {
     }
 }
 
-/// All workers take samples at the same times, so the sum of their means is the mean of the sum.
+/// The sum of the workers' means. It equals the mean of their total, because all workers take samples at the same
+/// times.
 fn sum_of_means(samples: impl Iterator<Item = Samples>) -> Option<f64> {
     samples.map(|s| (s.count > 0).then(|| s.sum as f64 / s.count as f64)).sum()
 }

@@ -59,8 +59,8 @@ struct Shared {
     entries: Vec<Entry>,
     /// All constant bytes: whole requests, and the literal parts of templates.
     bytes: Vec<u8>,
-    /// For each request: where `bytes` contains its variant with `Connection: close`. Empty if this variant is rendered
-    /// only when it is sent.
+    /// For each request: start and end, in `bytes`, of its variant with `Connection: close`, or an empty range if the
+    /// request is not static. The list is empty if these variants are rendered only when they are sent.
     closing: Vec<(u32, u32)>,
     parts: Vec<Part>,
     values: Values,
@@ -196,8 +196,9 @@ impl RequestSource {
         scratch
     }
 
-    /// Renders the request for HTTP/2 into `out`. If `out` already contains this static request, it stays
-    /// unchanged. So `out` must be used with one source only.
+    /// Renders the request for HTTP/2 into `out`. If `out` already contains this static request, it stays unchanged.
+    /// Static requests are compared by index only, so each `out` must always get its requests from the same
+    /// `RequestSource`.
     #[inline]
     pub(crate) fn http2(&self, request: u32, at: &Place, out: &mut Http2Request) {
         let entry = self.entry(request);

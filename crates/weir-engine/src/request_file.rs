@@ -81,11 +81,11 @@ pub fn read(path: &Path, base: &Base) -> Result<Vec<RequestSpec>, Problem<Positi
 }
 
 /// Parses the requests in the text of a file. `source_name` is the file name for errors. The suffix of this name
-/// decides the format. If it does not, the beginning of the text decides.
+/// decides the format. If the suffix is unknown, the beginning of the text decides.
 ///
 /// # Errors
-/// If a request is invalid, with the position of the first one. If the file has no requests or too many, the error is
-/// for the whole file.
+/// If a request is invalid, with the position of the first one. If the file has too many requests, with the position of
+/// the first request above the limit. If the file is too large or has no requests, the error is for the whole file.
 pub fn parse(source_name: &str, text: &[u8], base: &Base) -> Result<Vec<RequestSpec>, Problem<Position>> {
     let mut merger = Merger::default();
     parse_each(source_name, text, base, REQUESTS_MAX, &mut |request| merger.push(request))?;
@@ -169,7 +169,7 @@ impl Format {
             "jsonl" | "ndjson" => return Self::JsonLines,
             _ => {}
         }
-        // A HAR is one object with the single member `log`. The lines of a list begin with a letter, `/` or `#`.
+        // A HAR is an object whose only member is `log`. A file in the list format starts with a letter, `/` or `#`.
         match text.trim_start().strip_prefix('{') {
             Some(inside) if inside.trim_start().starts_with("\"log\"") => Self::Har,
             Some(_) => Self::JsonLines,

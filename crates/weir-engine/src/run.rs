@@ -47,7 +47,8 @@ use progress::Asked;
 const LEAD_NS: u64 = 2_000_000;
 /// Additional lead time before the start, per worker.
 const LEAD_PER_WORKER_NS: u64 = 1_000_000;
-/// Additional lead time before the start, per slot, because each slot is visited once before the start.
+/// Additional lead time before the start, per slot (a connection or HTTP/2 stream), because workers visit each slot
+/// once before the start.
 const LEAD_PER_PLACE_NS: u64 = 3_000;
 /// Time between the announcement of an early end and the end, so that all workers receive it in time.
 const EARLY_END_LEAD_NS: u64 = 30_000_000;
@@ -138,8 +139,8 @@ fn drive(
     drop(events_in);
     let is_whole = await_connections(&events, part.workers, || {
         if stop.load(Ordering::Acquire) {
-            // The load has not started, so any time other than 0 is enough to stop the workers from opening more
-            // connections.
+            // Any time other than 0 stops the workers from opening more connections. Its value does not matter, because
+            // the load has not started.
             early_end_ns.store(1, Ordering::Release);
         }
         crew.has_lost_one()

@@ -27,7 +27,7 @@ const HEAD_BYTES: usize = 1024;
 const RECEIVE_BYTES: u32 = 4096;
 /// Size of a read by clients that do not read slowly.
 const READ_BYTES: usize = 16 * 1024;
-/// Size of a write of request bodies.
+/// Clients that do not send request bodies slowly write at most this many bytes of a body at a time.
 const WRITE_BYTES: usize = 16 * 1024;
 /// How often clients check whether to stop.
 const STOP_LOOK: Duration = Duration::from_millis(10);
@@ -81,12 +81,11 @@ struct Counts {
 /// the server.
 type Lack = Rc<RefCell<Option<io::Error>>>;
 
-/// Runs slow clients until `stop` is set. When a connection ends, its client waits for `every_ns` and opens
-/// another.
+/// Runs slow clients until `stop` is set. When a connection ends, its client waits for `every_ns` and opens another.
 ///
 /// # Errors
-/// If this host lacks resources for so many clients, which may become clear only while they connect. Other failed
-/// connections are counted.
+/// If this host lacks a resource, such as ports, at the start or later. Connections that fail for other reasons are
+/// only counted.
 pub fn run_slow(spec: &SlowSpec, stop: &AtomicBool) -> Result<SlowClients, EngineError> {
     raise_open_files(spec.heads.saturating_add(spec.bodies).saturating_add(spec.responses), 1)?;
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();

@@ -147,9 +147,9 @@ pub struct LoadSpec {
 pub struct ResolveSpec {
     /// The host name.
     pub host: String,
-    /// The port for which the address is used.
+    /// The port. The address is not used for other ports of `host`.
     pub port: u16,
-    /// The address to connect to instead.
+    /// The IP address to which weir connects without resolving `host`.
     pub address: IpAddr,
 }
 
@@ -201,7 +201,7 @@ pub enum Spacing {
     Even,
 }
 
-/// One step of a load. Values that are not set are those of the load.
+/// One step of a load. Unset fields default to the load's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepSpec {

@@ -52,7 +52,8 @@ pub(crate) struct Session {
     connection: ClientConnection,
     /// The index of the server name.
     domain: u32,
-    /// Whether plain text that arrived with the end of the handshake may be pending.
+    /// True until `take_early` is called. Until then, application data that arrived with the end of the handshake may
+    /// be unread.
     has_early: bool,
     /// Whether the peer has sent close_notify.
     is_ended: bool,
@@ -154,7 +155,7 @@ impl Session {
     pub(crate) fn decrypt(&mut self, mut sealed: &[u8], plain: &mut [u8]) -> Result<usize, String> {
         let mut bytes = 0;
         loop {
-            // Plain text may be pending before any input is used; see [`Session::take_early`].
+            // Reads pending plain text first, and then processes `sealed`; see [`Session::take_early`].
             loop {
                 match self.connection.reader().read(&mut plain[bytes..]) {
                     Ok(0) => {
@@ -173,7 +174,8 @@ impl Session {
         }
     }
 
-    /// Encrypts `bytes` and writes as much as the socket accepts. Returns how many of them were used.
+    /// Encrypts and writes `bytes` until the socket accepts no more. Returns how many of `bytes` were encrypted; the
+    /// last of them may still be unsent.
     #[inline]
     pub(crate) fn write(&mut self, socket: &mut Socket, bytes: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
@@ -231,8 +233,8 @@ impl Session {
         self.connection.alpn_protocol() == Some(b"h2")
     }
 
-    /// Describes the negotiated version, cipher suite, key exchange and ALPN protocol. The key exchange is missing
-    /// for TLS 1.2, because a resumed session of that version has none.
+    /// Describes the negotiated version, cipher suite, key exchange and ALPN protocol. For TLS 1.2, the key exchange is
+    /// left out: full handshakes have one, but resumed sessions do not.
     pub(crate) fn negotiated(&self) -> String {
         let (version, group) = match self.connection.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_3) => {

@@ -22,7 +22,7 @@ pub(crate) struct WarmUp {
     start_ns: u64,
     asked_ns: u64,
     most_ns: u64,
-    /// Start of the sustained phase, and in the bit [`REACHED`] whether a worker has reached it.
+    /// Start of the sustained phase. The bit [`REACHED`] is set once a worker has entered this phase.
     sustain_ns: AtomicU64,
     /// The latencies that each worker recorded, by the worker's index.
     meters: Vec<Arc<Meter>>,

@@ -69,7 +69,7 @@ pub(crate) struct WorkerPlan {
     /// Whether the worker busy-waits instead of sleeping.
     pub(crate) spin: bool,
     pub(crate) events: Sender<(u32, Event)>,
-    /// Delivers the [`Flow`], the worker's load without its I/O, once all workers are connected.
+    /// Delivers the [`Flow`] (the worker's load without its I/O) once all workers are connected.
     pub(crate) start: Receiver<Flow>,
 }
 
@@ -275,8 +275,8 @@ impl Worker {
         }
     }
 
-    /// Reads from connection `place`, then starts requests that are due. With `is_ended`, reads until nothing is left,
-    /// because the peer may have closed the connection, or the poll may not report the remaining bytes again.
+    /// Reads from connection `place`, then starts requests that are due. If `is_ended` is true, reads until no bytes
+    /// are left, because the peer may have closed the connection, or the poll may not report the remaining bytes again.
     #[inline]
     fn serve(&mut self, place: usize, is_ended: bool) {
         let connection = &self.net.connections[place];

@@ -108,7 +108,7 @@ fn identity() -> Vec<Column> {
         ),
         Column::text(
             "gateway",
-            "Name of the gateway in the scenario; `direct` is the baseline without a gateway, `control` the positive control.",
+            "Name of the gateway in the scenario, `direct` (baseline without a gateway) or `control` (positive control).",
             |entry| Some(entry.cell.key.gateway.clone()),
         ),
         Column::integer("repeat", "Repeat, from 0.", |entry| Some(entry.cell.key.repeat.into())),
@@ -212,7 +212,7 @@ fn of_result(name: &str, meaning: &str, of: fn(&LoadResult) -> f64) -> Column {
 /// Returns one of the request counts.
 type CountOf = fn(&Requests) -> u64;
 
-/// One column per request count in `phase`.
+/// Returns one column for each count of requests, such as `sent`. `phase` names the phase in the columns' descriptions.
 fn books(prefix: &str, phase: &str, requests: fn(&Entry<'_>) -> Option<Requests>) -> Vec<Column> {
     const LINES: [(&str, &str, CountOf); 8] = [
         ("scheduled", "Requests due: completed + failed + timed_out + dropped + in_flight", |books| {
@@ -335,8 +335,8 @@ fn responses(result: &LoadResult, class: u8) -> u64 {
     sum(result.status.iter().filter(|(status, _)| of_class(status)).map(|(_, count)| *count))
 }
 
-/// Values whose bounds have columns: the name of the column, and the name of the value in
-/// [`weir_results::Judgement::bounds`].
+/// The values that have columns for their bounds. Each entry is a pair: the name of the value's column, and the value's
+/// key in [`weir_results::Judgement::bounds`].
 const BOUNDED: [(&str, &str); 5] = [
     ("rate_per_s", "throughput"),
     ("cpu_us_per_request", "cpu"),
@@ -361,7 +361,8 @@ fn bounds() -> Vec<Column> {
     BOUNDED.into_iter().flat_map(|of| sides.map(|side| column(of, side))).collect()
 }
 
-/// Columns for the bottleneck and the verdicts of the load. Rows of its steps and routes repeat them.
+/// Columns for the bottleneck and the verdicts of a load. The rows of the load's steps and routes have the same values,
+/// but no `evidence`.
 fn verdicts() -> Vec<Column> {
     const METRICS: [Named<Verdicts, Vec<Reason>>; 3] = [
         ("verdict_throughput", |verdicts| verdicts.throughput.clone()),

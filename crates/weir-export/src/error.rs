@@ -12,7 +12,7 @@ pub enum ExportError {
         cell: u32,
         /// The load's name.
         load: String,
-        /// Why it cannot be decoded.
+        /// Why the histogram cannot be decoded.
         source: HistogramError,
     },
     /// The Parquet file cannot be created: a bug in weir.

@@ -14,14 +14,15 @@ const BEFORE: [(&str, Kind, &str); 3] = [
     ("load", Kind::Text, "Name of the load; missing if the finding is about several loads."),
 ];
 
-/// The description that stands for the columns of all axes.
+/// Name, type and meaning of the axis columns. One entry describes all of them.
 const AXES: (&str, Kind, &str) = (
     "axis.PATH",
     Kind::Text,
-    "What the row is for: a value of a varied field, a fault, a kind of client or a repeat. One column per field.",
+    "What the row describes: the value of an axis, or of another key such as the fault, the kind of client or the \
+     repeat. One column per axis or key.",
 );
 
-/// Columns after those of the axes: name, type and meaning.
+/// Columns that follow the axis columns: name, type and meaning.
 const BEHIND: [(&str, Kind, &str); 9] = [
     ("value_of", Kind::Text, "Name of the value, such as `time` of the finding `recovery`."),
     (
@@ -100,7 +101,7 @@ fn axis(row: &Row, path: &String) -> Value {
     )
 }
 
-/// The values of the columns in [`BEHIND`]; `None` if the finding has no value in this row and column.
+/// The contents of the [`BEHIND`] columns for one value of a finding; `None` if this value is missing.
 fn behind(column: &Column, value: &Found) -> Option<Vec<Value>> {
     let (mut ends, mut repeats, mut text) = ([None; 2], None, None);
     let mut number = value.as_number();

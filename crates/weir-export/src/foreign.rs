@@ -93,10 +93,10 @@ pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset
 /// quantile (`None` for the mean).
 type Times = [(&'static str, &'static str, Option<f64>)];
 
-/// A repeat for which the file contains only a summary of the times.
+/// A repeat for which the file contains only summarized latencies, such as mean and quantiles.
 struct SummedUp<'a> {
     rate_per_s: f64,
-    /// The times in the order of the program's [`Times`], nanoseconds.
+    /// Summarized latencies, nanoseconds, in the order of the program's [`Times`].
     times_ns: &'a [Option<f64>],
     /// Share of failed requests; `None` if the file does not contain it.
     failed: Option<f64>,
@@ -118,7 +118,8 @@ fn failed_repeats(repeats: &[SummedUp<'_>]) -> Option<String> {
     (excluded > 0).then(|| format!("{excluded} of {all} excluded: more than {share} of the requests failed"))
 }
 
-/// Makes a series of repeats, with throughput and `times`.
+/// Makes a series from the throughput and the latencies of `repeats`. `times` contains the name and quantile of each
+/// latency.
 fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     let figure = |of: &dyn Fn(&SummedUp<'_>) -> Option<f64>| {
         Figure::of_judged(repeats.iter().map(|repeat| (of(repeat), repeat.reasons())))
@@ -135,7 +136,7 @@ fn summed_up(times: &Times, repeats: &[SummedUp<'_>]) -> Series {
     series
 }
 
-/// A format of tables: its program, the columns that identify it, and the variant of [`Form`].
+/// A table format: (the program that writes it, the columns that identify it, the variant of [`Form`]).
 type Known = (&'static str, &'static [&'static str], fn(Rows) -> Form);
 
 /// The content of a file. The start of the text determines its format.

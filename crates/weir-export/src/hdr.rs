@@ -50,13 +50,14 @@ pub(crate) fn draw(run: &Run, cells: &[Cell]) -> Result<String, ExportError> {
     Ok(String::from_utf8(log).expect("numbers, base64 and tags are UTF-8"))
 }
 
-/// The seconds of all loads, ordered by start, as readers expect them.
+/// Each second of each load, as an interval of the log. Ordered by start, because programs that read the log expect
+/// this order.
 fn intervals(cells: &[Cell]) -> Vec<Interval<'_>> {
     let mut intervals = Vec::new();
     for (cell, measurement) in loads(cells) {
         let begun_ns = begun_mono_ns(&measurement.record);
-        // The run does not contain the wall-clock start of a load. So the start of the cell is used as the start of its
-        // first load. Every other load starts later by the difference of the monotonic starts.
+        // The run does not contain the wall-clock start of a load. So weir assumes that the first load of a cell starts
+        // together with the cell. Later loads start after the first one by the difference on the monotonic clock.
         let first_ns = loads(std::slice::from_ref(cell)).map(|(_, other)| begun_mono_ns(&other.record)).min();
         let behind_ms = begun_ns.saturating_sub(first_ns.unwrap_or(begun_ns)) / 1_000_000;
         intervals.extend(measurement.record.seconds.iter().map(|second| {

@@ -57,7 +57,8 @@ fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
         .build()
 }
 
-/// Writes the next column: all present values, and for each row whether its value is present.
+/// Writes the next column: the values without the missing ones, and one flag per row that marks whether its value is
+/// present.
 fn column<'v, T: DataType, W: std::io::Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
     values: impl Iterator<Item = &'v Value>,

@@ -35,9 +35,9 @@ impl Kind {
 pub struct ColumnDescription {
     /// Name of the column; `axis.PATH` stands for the columns of the axes.
     pub name: String,
-    /// Name of the type of its values.
+    /// Name of the type of the column's values.
     pub kind: &'static str,
-    /// Meaning of its values, in sentences.
+    /// Meaning of the column's values, in complete sentences.
     pub meaning: String,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn descriptions() -> Vec<ColumnDescription> {
     descriptions
 }
 
-/// The description that stands for the columns of all axes.
+/// Describes the columns of all axes in a single entry.
 fn axis() -> ColumnDescription {
     ColumnDescription {
         name: "axis.PATH".to_owned(),

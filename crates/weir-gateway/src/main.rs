@@ -38,7 +38,7 @@ const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time limit for the access log to write its last lines after a second stop signal.
 const ACCESS_LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
-/// Time limit for each other output to write its last lines after a second stop signal.
+/// Like [`ACCESS_LOG_FLUSH_TIMEOUT`], but for each of the other outputs.
 const OUTPUT_FLUSH_TIMEOUT: Duration = Duration::from_millis(20);
 
 const AFTER_HELP: &str = "\
@@ -113,7 +113,7 @@ struct Args {
     runtime_dir: Option<PathBuf>,
     /// Time limit for the new process to become ready after SIGUSR2
     ///
-    /// After that the old process stops the new one and keeps serving.
+    /// If the new process is not ready by then, the old process stops it and keeps serving.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = upgrade_timeout)]
     upgrade_timeout: Time,
     /// Lowest level to log on standard error: error, warn, info or debug
@@ -131,11 +131,11 @@ enum Command {
     /// Check a configuration and all files that it names, print a summary, and exit
     ///
     /// The command opens no socket. It prints at most 32 errors (10 of a file above 1 MiB), and omits errors that only
-    /// follow from another error. It warns of: routes that match no request; routes that another spelling of the path
-    /// bypasses; `cors` without OPTIONS in `methods`; no routes; unused backends; backends without endpoints or
-    /// weights; certificates and CAs that expired, expire within 14 days or are not valid yet; certificates that match
-    /// neither their `hosts` nor a host of a route; plain HTTP on addresses other than loopback for routes with
-    /// `tokens`, or next to a listener that requires client certificates.
+    /// follow from another error. It warns of: routes that match no request; routes that clients can bypass with
+    /// another spelling of the path; `cors` without OPTIONS in `methods`; no routes; unused backends; backends without
+    /// endpoints or weights; certificates and CAs that expired, expire within 14 days or are not valid yet;
+    /// certificates that match neither their `hosts` nor a host of a route; plain HTTP on addresses other than loopback
+    /// for routes with `tokens`, or next to a listener that requires client certificates.
     Check(check::Arguments),
     /// Show which route matches a request, what is sent upstream, and why other routes do not match
     ///
@@ -169,7 +169,7 @@ enum Command {
 enum Failure {
     /// Exit code 2: the configuration.
     Configuration(Vec<String>),
-    /// Exit code 2: the command line.
+    /// Exit code 2: an error in the command line.
     Command(Problem<()>),
     /// Exit code 3: the environment.
     Environment(String),
@@ -463,7 +463,7 @@ fn refresh(source: &mut FileSource, gateway: &Gateway) {
     }
 }
 
-/// The first names, and the number of the others.
+/// Lists the first names, and how many more there are.
 fn listed(names: &[String]) -> String {
     match names.split_at_checked(FILES_LISTED_MAX) {
         Some((first, more)) if !more.is_empty() => format!("{} and {} more", first.join(", "), more.len()),

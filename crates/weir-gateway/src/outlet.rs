@@ -1,4 +1,4 @@
-//! Queues for standard output and standard error. If nobody reads such a pipe, writes to it block.
+//! Queues for standard output and standard error. If an output is a pipe that nobody reads, writes to it block.
 //!
 //! A thread per output writes the lines, so a blocked output blocks no other thread, such as the one that handles
 //! signals. If the queue is full, lines are dropped and counted.
@@ -32,8 +32,8 @@ enum Message {
 }
 
 impl Outlet {
-    /// Writes to `out` from a thread with this name. If lines were dropped, writes the next line and then calls
-    /// `report_dropped` with the number of dropped lines.
+    /// Starts a thread with the name `thread` that writes the queued lines to `out`. If the queue was full and lines
+    /// were dropped, the thread calls `report_dropped` with their number after it writes the next line.
     pub(crate) fn open(
         thread: &str,
         out: impl Write + Send + 'static,

@@ -12,7 +12,7 @@ const VALUES_MAX: usize = 10;
 
 const CONFIGURATION: &str = "\
 Look up the type, default and meaning of a field of weir-gateway's configuration. `weir-gateway reference` prints this \
-page, and `weir-gateway schema` prints the same as JSON Schema, for editors. [gateway.md](../gateway.md) lists \
+page, and `weir-gateway schema` prints the JSON Schema, for editors. [gateway.md](../gateway.md) lists \
 the pages that show how fields work together.
 
 A file is one document, YAML or JSON. Unknown fields are errors.";
@@ -58,7 +58,7 @@ page; [gateway-logs.md](../gateway-logs.md#access-log) shows how to configure th
 client cannot forge a line.
 - If the gateway rejects malformed request headers (400, 408, 414, 417, 431, 501, 505), the line has only the parts \
 that parsed. The target (at most 2,048 bytes) and the version are missing if the request line is incomplete. \
-`$host`, `$http_NAME` and the client address from trusted proxies are missing unless all headers parsed. Before you \
+If not all headers parsed, `$host`, `$http_NAME` and the client address from trusted proxies are missing. Before you \
 block \
 an address behind proxies, check that `$remote_addr_source` is `forwarded`.";
 

@@ -103,12 +103,12 @@ impl Requests {
         let _ = self.exit_hook.set(Box::new(hook));
     }
 
-    /// A sender for other sources of requests.
+    /// A sender with which other threads add requests to this queue.
     pub(crate) fn sender(&self) -> Sender<Request> {
         self.sender.clone()
     }
 
-    /// Waits for the next request.
+    /// Waits for the next [`Request`], such as a reload.
     pub(crate) fn next(&self) -> Request {
         self.receiver.recv().unwrap_or(Request::Stop)
     }

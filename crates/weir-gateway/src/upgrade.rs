@@ -228,7 +228,7 @@ impl Upgrader {
         let thread = std::thread::Builder::new().name("weir-next".to_owned());
         let watching = thread.spawn(move || watch_over(&watched, timeout, &requests));
         if let Err(error) = watching {
-            // Without this thread, the exit of the new process would never be reported, so stop it.
+            // Without this thread, the exit of the new process would never be reported. So kill the new process.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
             return Err(error);
         }
@@ -256,8 +256,8 @@ fn check_folder(folder: &Path) -> Result<(), String> {
     ))
 }
 
-/// Sends a request to the main thread when the new process has run for `timeout`, and another when it exits. After a
-/// handover, both requests are ignored.
+/// Notifies the main thread when the new process has run for `timeout`, and when it exits. After a handover, the main
+/// thread ignores these notifications.
 fn watch_over(child: &Mutex<Child>, timeout: Duration, requests: &Sender<Request>) {
     let began = Instant::now();
     let mut is_late = false;

@@ -59,7 +59,7 @@ impl BodyDecoder {
         }
     }
 
-    /// Whether the next `bytes` bytes contain only payload, and the body does not end with them.
+    /// Whether the next `bytes` bytes are all payload and do not complete the body.
     #[inline]
     pub fn outlasts(&self, bytes: usize) -> bool {
         match &self.state {

@@ -33,9 +33,9 @@ pub(crate) struct ChunkedDecoder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before the first digit of a chunk size.
+    /// The next byte is the first digit of a chunk size.
     SizeStart,
-    /// In a chunk size, after this number of digits.
+    /// Inside a chunk size. The value is the number of digits so far.
     Size(u8),
     Extension(Extension),
     /// After the CR of the size line.

@@ -111,7 +111,7 @@ pub enum HeadError {
     /// Connection is not a list of tokens.
     #[error("malformed Connection header")]
     ConnectionInvalid,
-    /// Connection names Host or Content-Length.
+    /// The Connection header lists Host or Content-Length.
     #[error("Connection header lists Host or Content-Length")]
     ConnectionNamesFraming,
     /// Connection names more than [`CONNECTION_NAMES_MAX`](crate::CONNECTION_NAMES_MAX) fields, or has more than

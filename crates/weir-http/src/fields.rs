@@ -108,7 +108,7 @@ fn named_by_connection(fields: &[Field<'_>]) -> u128 {
     named
 }
 
-/// Whether this `Connection` option names a header field that a proxy drops only for this reason.
+/// Whether this `Connection` option makes a proxy drop a header field that it would otherwise forward.
 #[inline]
 fn names_a_field(option: &[u8]) -> bool {
     match option.len() {

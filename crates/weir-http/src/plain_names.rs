@@ -1,4 +1,5 @@
-//! Detects header names that every server reads as the same header field.
+//! Detects plain header names, which contain only letters, digits and `-`. A server can read any other name as the name
+//! of another header field.
 //!
 //! CGI and its successors (WSGI, Rack, PHP) map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`.
 //! Some servers, such as lighttpd, replace each character that is not a letter or a digit with `_`. Behind a gateway, a

@@ -127,8 +127,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits) -> Result<Option<T>, HeadError> {
     if window.len() < limits.head_bytes { Ok(None) } else { Err(HeadError::TooLarge) }
 }
 
-/// Converts an error of `httparse` for headers in which the strict reader (`Walker`) found no faulty byte. After a
-/// version error, more bytes are needed, because the version may still be incomplete.
+/// Converts an error of `httparse` for headers in which the strict reader (`Walker`) found no faulty byte. Asks for
+/// more bytes after a version error, because `httparse` may report it before the version is complete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

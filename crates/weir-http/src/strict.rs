@@ -16,19 +16,19 @@ use crate::fields::{Field, is_token_byte};
 /// The part of the headers that the walker reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the method, after this number of its bytes.
+    /// In the method, after this many of its bytes.
     Method(usize),
-    /// In the target, after this number of its bytes.
+    /// In the request target, after this many of its bytes.
     Target(usize),
-    /// In the version, after `seen` of its bytes. In a response, a space follows the version; in a request, CR
-    /// follows it.
+    /// Inside the version, of which `seen` bytes were read. In a response, a space follows the version; in a request,
+    /// CR follows it.
     Version {
         seen: usize,
         major: u8,
         minor: u8,
         response: bool,
     },
-    /// In the status code, after this number of its digits.
+    /// Inside the status code. The value is the number of digits so far.
     Status(usize),
     Reason,
     /// After a CR that ends a line.
@@ -186,8 +186,8 @@ pub(crate) fn first_fault(mut walker: Walker, head: &[u8]) -> Option<HeadError> 
     None
 }
 
-/// Whether every line of parsed headers ends in CR LF. The parser has already rejected other line ends, except for LF
-/// without CR. So it is enough to check the line ends before each field name and at the end of the headers.
+/// Whether every line of parsed headers ends in CR LF. The parser accepts only one other line end: LF without CR. So it
+/// is enough to check for the CR before each field name and at the end of the headers.
 #[inline]
 pub(crate) fn ends_are_crlf(head: &[u8], fields: &[Field<'_>]) -> bool {
     head.ends_with(b"\r\n\r\n")

@@ -6,9 +6,9 @@
 //! The reader goes left from the end of the last line. After N elements, it stops at the comma or the line start to the
 //! left of them. It never reads a byte from the client, so a client cannot change the result.
 //!
-//! The reader also pairs quotes from right to left. If it finds a quote outside a string, this is the closing quote of
-//! a string. The string opens at the nearest `="` to the left. A well-formed string cannot contain `="`, because a
-//! backslash precedes each quote inside it.
+//! In this direction, the reader meets the closing quote of a string first. The opening quote is the nearest `="` to
+//! the left. The string itself cannot contain `="`, because a well-formed string has a backslash before each quote
+//! inside it.
 //!
 //! A trusted proxy must write well-formed elements. Some proxies copy a client's `Host` into `Forwarded` without
 //! escaping. A client can then add elements, and no reader can distinguish them from elements of the proxy.
@@ -43,7 +43,7 @@ pub struct TrustedElements<'a> {
     len: usize,
 }
 
-/// The client identifier in an element.
+/// The client identifier in one element of `X-Forwarded-For` or `Forwarded`.
 #[derive(Debug, PartialEq, Eq)]
 enum Node<'a> {
     Address {
@@ -255,7 +255,7 @@ fn node(text: Cow<'_, str>) -> Option<Node<'_>> {
     })
 }
 
-/// Whether the text is empty, or a colon followed by a port number or by a name that hides the port.
+/// Whether the text is empty, or a colon followed by a port number or an obfuscated port such as `_a` (RFC 7239, 6).
 fn is_port(text: &str) -> bool {
     let Some(port) = text.strip_prefix(':') else { return text.is_empty() };
     let is_number = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());

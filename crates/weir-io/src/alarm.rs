@@ -53,7 +53,7 @@ impl Alarms {
         Ok(Self { timers, idle, armed: VecDeque::with_capacity(TIMERS), lag: Lag::default() })
     }
 
-    /// Whether so few alarms are set that the caller should set more.
+    /// Whether the caller should set more alarms, because only a few are set.
     #[inline]
     pub fn is_low(&self) -> bool {
         self.armed.len() <= TIMERS / 8

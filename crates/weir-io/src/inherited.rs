@@ -50,8 +50,8 @@ pub fn listening_socket(socket: OwnedFd) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Returns the number of sockets that were passed to this process. Child processes inherit the variables too, so
-/// `listen_pid` must equal `process`.
+/// Returns the number of sockets that were passed to this process. `listen_pid` must equal `process`, because child
+/// processes also inherit the variables `LISTEN_PID` and `LISTEN_FDS`.
 fn count_for(process: u32, listen_pid: Option<String>, listen_fds: Option<String>) -> Option<RawFd> {
     let is_for_us = listen_pid?.parse() == Ok(process);
     let count: RawFd = listen_fds?.parse().ok()?;

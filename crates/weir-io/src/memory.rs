@@ -33,7 +33,7 @@ mod tests {
         const PIECES: usize = 1_000;
         const PIECE_BYTES: usize = 32 << 10;
         let before = allocated_bytes().unwrap();
-        // The pieces are too small to be mapped separately, so they are in the arena of the other thread.
+        // The pieces are too small for glibc to map them separately, so they are in the arena of the spawned thread.
         let pieces: Vec<Vec<u8>> =
             std::thread::spawn(|| (0..PIECES).map(|_| Vec::with_capacity(PIECE_BYTES)).collect())
                 .join()

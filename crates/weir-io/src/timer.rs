@@ -17,8 +17,8 @@ use crate::wake::{Lag, arm};
 /// A kernel timer (timerfd) that wakes a task of the async runtime. The timer of Tokio rounds up to a millisecond.
 ///
 /// If a CPU has slept, it takes tens of microseconds from the timer interrupt until the task runs. On a virtual
-/// machine, this latency was 20 to 38 µs. So a long wait ends early, by the recent wake-up latency, and the task
-/// spins until the deadline.
+/// machine, this latency was 20 to 38 µs. So the kernel timer of a long wait fires before the deadline, and the task
+/// spins until the deadline. The recent wake-up latency determines how early the timer fires.
 ///
 /// Only one task at a time can wait on a timer.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct PreciseTimer {
     fd: AsyncFd<OwnedFd>,
     /// The time to which the kernel timer is set; 0 if it is not set.
     armed_ns: Cell<u64>,
-    /// The current deadline, and the earlier time at which the kernel timer fires for it.
+    /// The current deadline, and the time at which the kernel timer must fire so that the task runs by the deadline.
     aim_ns: Cell<(u64, u64)>,
     lag: Cell<Lag>,
 }

@@ -19,7 +19,8 @@ pub(crate) struct Lag {
 }
 
 impl Lag {
-    /// Returns when the timer must fire, so that the thread is awake at `due_ns` after a wait of `wait_ns`.
+    /// Returns the time at which the timer must fire, so that the thread is awake at `due_ns`. It is earlier than
+    /// `due_ns` only if the wait (`wait_ns`) is at least [`AHEAD_WAIT_NS_MIN`].
     pub(crate) fn ring_ns(self, due_ns: u64, wait_ns: u64) -> u64 {
         if wait_ns >= AHEAD_WAIT_NS_MIN { due_ns - self.ahead_ns() } else { due_ns }
     }

@@ -17,7 +17,7 @@ pub struct WorkerOptions {
     /// The CPU to which the thread is pinned; `None` lets the scheduler choose.
     pub cpu: Option<usize>,
     /// Whether the thread runs at nice -20, if the kernel allows this. Use it for threads that measure time and mostly
-    /// sleep. Other threads that wake up then delay such a thread less.
+    /// sleep: other threads then delay them less.
     pub is_urgent: bool,
 }
 

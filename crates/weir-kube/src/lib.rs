@@ -373,7 +373,7 @@ impl Manifest {
     }
 }
 
-/// Splits `api_version`, such as `apps/v1`, or `v1` for the core group.
+/// Returns group, version and kind. `api_version` is `apps/v1`, for example, or `v1` for the core group.
 fn group_version_kind(api_version: &str, kind: &str) -> GroupVersionKind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     GroupVersionKind::gvk(group, version, kind)

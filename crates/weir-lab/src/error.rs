@@ -10,8 +10,8 @@ pub enum LabError {
     /// The text of a scenario cannot be read.
     #[error("{0}")]
     Document(#[from] Problem<Position>),
-    /// A scenario has an error. The place of the problem is file, line and column, or the command-line argument or
-    /// field with the invalid value.
+    /// A scenario has an error. The problem names its place: file, line and column; or the command-line argument; or
+    /// the field.
     #[error("{0}")]
     Scenario(Problem),
     /// Several errors of one scenario.
@@ -20,8 +20,8 @@ pub enum LabError {
     /// The scenario does not exist, or its file cannot be read.
     #[error("{}", .0.message)]
     NoScenario(Problem<()>),
-    /// A scenario is valid, but this host cannot run it. The place of the problem is as in [`LabError::Scenario`], or
-    /// the URL of a remote gateway.
+    /// A scenario is valid, but this host cannot run it. The problem's place has the form that [`LabError::Scenario`]
+    /// describes, or is the URL of a remote gateway.
     #[error("{0}")]
     Host(Problem),
     /// The run cannot be resumed.

@@ -46,8 +46,8 @@ impl Pace {
         self.taken += taken;
     }
 
-    /// Returns `planned`, the time of the remaining cells. Scales it if the finished cells took less than their planned
-    /// minimum or more than their planned maximum.
+    /// The estimated time of the remaining cells. This is `planned`, unless the finished cells took less than their
+    /// planned minimum or more than their planned maximum: then `planned` is scaled.
     pub(crate) fn left(&self, planned: TimeEstimate) -> TimeEstimate {
         if self.planned.min.is_zero() {
             return planned;

@@ -22,12 +22,12 @@ pub struct PublishRecord {
     pub publications: Vec<Published>,
 }
 
-/// One publication of all messages, or of some if the load ended during it.
+/// One publication of all messages. It is incomplete if it failed, or if the load ended during it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
     /// Start of the publication by the monotonic clock, nanoseconds.
     pub start_ns: u64,
-    /// End or failure of the publication by the monotonic clock, nanoseconds.
+    /// When the publication ended or failed, by the monotonic clock, nanoseconds.
     pub end_ns: u64,
     /// Number of messages that were sent.
     pub messages: u64,

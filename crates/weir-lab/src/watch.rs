@@ -7,8 +7,9 @@ use weir_results::{CellKey, Measurement, Role};
 pub trait Watcher {
     /// A load starts, or is re-measured.
     fn load_started(&self, load: &WatchedLoad<'_>, spec: &LoadSpec);
-    /// A second of the load has ended, or an agent has reported an earlier second late. `agent` is the name of the
-    /// agent that generated this part of the load; `None` if one weir process on this host generates the load.
+    /// Receives the values of one second of the load, after the second has ended. Agents may report a second late.
+    /// `agent` is the name of the agent that generated this part of the load; `None` if one weir process on this host
+    /// generates the load.
     fn second(&self, load: &WatchedLoad<'_>, agent: Option<&str>, second: &LiveSecond);
     /// Another second has passed; `parts` is the CPU and memory use of each part in it.
     fn parts(&self, load: &WatchedLoad<'_>, parts: &[PartNow]);

@@ -51,10 +51,13 @@ enum AddressKind {
 pub(crate) struct ListenerSpec {
     pub(crate) name: String,
     /// If several listeners of a port match the host of a request, the listener with the most specific hostname handles
-    /// it. If none of this listener's routes matches, the response is 404 (`no_route`), even if another listener has a
-    /// matching route; the 404 counts as a response, not in `weir_errors_total`. The same applies to TLS server names:
-    /// if a `TLS` listener has a hostname, an HTTPS listener that accepts every host never terminates TLS for this
-    /// hostname.
+    /// it.
+    ///
+    /// If none of this listener's routes matches, the response is 404 (`no_route`), even if another listener has a
+    /// matching route. Metrics count this 404 as a response; `weir_errors_total` does not count it.
+    ///
+    /// TLS server names follow the same rule: if a `TLS` listener has a hostname, an HTTPS listener that accepts every
+    /// host never terminates TLS for this hostname.
     #[serde(default)]
     pub(crate) hostname: Option<String>,
     pub(crate) port: u16,

@@ -19,8 +19,8 @@ pub(crate) enum Origin {
         manifest: usize,
         /// Indexes of the listeners with this port in `spec.listeners` of the Gateway.
         listeners: Vec<usize>,
-        /// For each certificate, and for each of its hosts: the index of the listener, and the index of the reference
-        /// in `certificateRefs`.
+        /// For each host of each certificate: the index of a listener in `spec.listeners`, and the index of the
+        /// certificate in `certificateRefs` of this listener.
         certificates: Vec<Vec<(usize, usize)>>,
         /// For each passthrough entry, its TLSRoute.
         sealed: Vec<usize>,

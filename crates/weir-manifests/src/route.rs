@@ -14,9 +14,9 @@ pub(crate) struct HttpRouteSpec {
     /// is an error if no selected listener accepts the route.
     #[serde(default)]
     pub(crate) parent_refs: Vec<ParentRef>,
-    /// The hosts of the route. At each listener, the route matches only hosts that the listener's hostname also
-    /// matches. Precedence depends only on these hosts: at a listener for `a.example.org`, a route for `*.example.org`
-    /// is as specific as a route for `a.example.org`.
+    /// The hosts of the route. The hostname of a listener narrows them: the route then matches only hosts that the
+    /// listener's hostname also matches. The narrowed hosts determine the precedence: at a listener for
+    /// `a.example.org`, a route for `*.example.org` is as specific as a route for `a.example.org`.
     #[serde(default)]
     pub(crate) hostnames: Vec<String>,
     #[serde(default = "one_rule")]

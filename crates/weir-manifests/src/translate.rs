@@ -44,8 +44,8 @@ pub struct Translation {
     pub files: BTreeMap<String, String>,
     /// The files in `files` that contain TLS certificates and keys.
     pub tls_files: BTreeSet<String>,
-    /// The manifest fields that each resource was built from. The key is the start of each place that `weir-config`
-    /// reports for the resource, such as `HTTPRoute shop/web rules[0]`.
+    /// The manifest fields that each resource was built from. The key is a place such as `HTTPRoute shop/web rules[0]`.
+    /// All problems that `weir-config` reports for the resource are at this place or inside it.
     origins: BTreeMap<String, Origin>,
 }
 

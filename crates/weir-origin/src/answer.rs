@@ -14,8 +14,8 @@ pub(crate) const ERROR_BODY: &[u8] = b"error injected by weir origin\n";
 /// How many bytes of a body are kept in memory. Longer bodies repeat these bytes.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Bodies repeat this pattern. The size of the kept part of a long body is a multiple of the pattern size. So repeating
-/// the kept part continues the pattern.
+/// Bodies repeat this pattern. [`KEPT_BYTES`] is a multiple of its length, so the pattern continues where a long body
+/// repeats the kept bytes.
 const PATTERN: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
 /// How a response declares whether its connection stays open.
@@ -76,7 +76,7 @@ impl Answer {
         Self::of_text(status, Persistence::Closed, "text/plain", &text)
     }
 
-    /// Returns the bytes that can be written at once: the headers, and the body or (if it is long) its kept part. With
+    /// Returns the bytes for the first write: the headers, and the part of the body that is kept in memory. With
     /// `head_only`, returns only the headers.
     #[inline]
     pub(crate) fn first(&self, head_only: bool) -> &[u8] {
@@ -97,8 +97,7 @@ impl Answer {
     /// Returns the next piece of the body. `rest_bytes` is the number of body bytes that are still to be sent.
     pub(crate) fn piece(&self, rest_bytes: u64) -> &[u8] {
         let kept = &self.bytes[self.head_bytes..];
-        // `rest_bytes` counts from the end of the body. The position in the pattern depends on the bytes that were
-        // sent.
+        // The pattern continues after the body bytes that were already sent.
         let sent = place(self.body_bytes - rest_bytes);
         let most = (kept.len() - sent) as u64;
         &kept[sent..sent + rest_bytes.min(most) as usize]
@@ -150,8 +149,8 @@ pub(crate) fn kept_body(body_bytes: u64) -> Vec<u8> {
     PATTERN.iter().copied().cycle().take(kept).collect()
 }
 
-/// Returns the offset in the kept part at which a body continues after `sent_bytes`. It is near the start of the
-/// kept part, so that one write can send as much as possible.
+/// Returns where a body continues after `sent_bytes`, as an offset in [`kept_body`]. The offset is small, so that one
+/// write can send as much as possible.
 pub(crate) fn place(sent_bytes: u64) -> usize {
     (sent_bytes % PATTERN.len() as u64) as usize
 }

@@ -102,7 +102,7 @@ impl OriginError {
             }
             Self::Listen { .. } => "give an address of this host, and a port above 1023 unless you are root",
             Self::Worker(_) => {
-                "raise the limits of this user on threads and open files (`ulimit -u`, `ulimit -n`)"
+                "raise this user's limits on threads and open files (`ulimit -u`, `ulimit -n`)"
             }
             Self::NoWorkers => "give 1 worker or more",
             Self::Share { .. } => "give a share like 0.1%",

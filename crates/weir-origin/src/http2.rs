@@ -27,7 +27,7 @@ use wire::{Pressure, Wire};
 /// Maximum concurrent streams per connection, unless the specification sets another limit.
 const STREAMS_MAX: u32 = 256;
 
-/// How many bytes a client may send on a stream before the origin has read them.
+/// Flow-control window of a stream: how many unread bytes a client may send on it.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 /// How many bytes a client may send on a connection before the origin has read them.
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;

@@ -62,8 +62,8 @@ pub struct ServiceSpec {
     pub servers: NonZeroUsize,
 }
 
-/// Shares of requests that get an injected fault. Each share is met exactly, over all workers. A request gets at
-/// most one fault, so the sum of the shares is at most 1.
+/// Shares of requests that get an injected fault. The choice is not random: all workers together meet each share
+/// exactly. A request gets at most one fault, so the sum of the shares is at most 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultSpec {
     /// Share of requests that get status 500.

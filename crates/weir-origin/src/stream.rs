@@ -46,7 +46,7 @@ impl Stream {
         matches!(self, Self::Secure(_))
     }
 
-    /// Sets an option of the socket: its close resets the connection, and discards bytes that are not sent yet.
+    /// Sets `SO_LINGER` to 0: closing the socket then resets the connection, and discards bytes that are not sent yet.
     pub(crate) fn reset_at_end(&self) -> io::Result<()> {
         let tcp = match self {
             Self::Plain(tcp) => tcp,

@@ -149,7 +149,7 @@ mod tests {
         OriginSpec::at(([127, 0, 0, 1], 0).into())
     }
 
-    /// Checks when the responses to requests with these arrival times are due.
+    /// Checks the due times of the responses to requests that arrive at these times.
     #[track_caller]
     fn check(spec: &OriginSpec, start_ns: u64, arrivals_ns: &[u64], expected_ns: &[u64]) {
         let timing = Timing::of(spec, start_ns).unwrap();

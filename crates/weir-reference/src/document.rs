@@ -29,12 +29,12 @@ pub struct Document<'d> {
     pub use_of: Use,
 }
 
-/// Who writes a document.
+/// The writer of a document: the user or the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The user writes it. The page shows defaults, and examples if the schema has some.
+    /// The user writes the document. The page shows defaults, and examples if the schema has some.
     Read,
-    /// The program writes it. The page shows which fields can be missing.
+    /// The program, not the user, writes the document. Its reference page shows which fields can be missing.
     Written,
 }
 
@@ -145,7 +145,7 @@ mod tests {
             "| `extra` | any value | none | Anything. |  |",
             "| `limit` | whole number of threads (at least 1) |  | Limit. |  |",
             "| `then` | [mapping](#load) | none | Next. |  |",
-            "| `set` | mapping of names to: any value | none | Set. |  |",
+            "| `set` | mapping of names to any value | none | Set. |  |",
             "| `wait` | Waits. |",
             "| `start`: text | Starts. |",
             "| `end: true` | Ends. |",

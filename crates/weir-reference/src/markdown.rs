@@ -47,7 +47,7 @@ pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Joins two texts to a sequence of sentences.
+/// Joins two texts. Adds a full stop to the first one if it does not end with a punctuation mark.
 pub(crate) fn sentences(first: &str, second: &str) -> String {
     match (first.is_empty(), second.is_empty()) {
         (true, _) => second.to_owned(),

@@ -168,7 +168,7 @@ const sizing = (() => {
     const known = measure();
     if (known.outcome === "sized") return known;
     const [widest] = found.filter((searched) => covers(searched, bounds)).sort((a, b) => b.per_s.mean - a.per_s.mean);
-    if (widest) return bySearch(widest, "at-least", `from a search for a stricter objective, ${widest.words}: an instance may carry more`);
+    if (widest) return bySearch(widest, "at-least", `an instance may carry more: the search had a stricter objective, ${widest.words}`);
     if (of.searched.length === 0 || of.points.length > 0) return known;
     const refusal = (why, words, remedy) => ({ outcome: "refused", why, words, remedy });
     if (most !== null) {
@@ -177,7 +177,7 @@ const sizing = (() => {
     }
     const nothing = of.searched.find((searched) => covers(searched, bounds));
     return nothing ? refusal("unknown", `the search for ${nothing.words} has no valid result: ${nothing.per_s.why}`, MEASURE_AGAIN)
-      : refusal("nothing-measured", `the run has only a search for ${of.searched[0].words}, which does not cover this objective`,
+      : refusal("nothing-measured", `the run has only a search for another objective, ${of.searched[0].words}`,
         "use the objective of the search, run a search for this objective, or add open loads at several rates");
   };
 

@@ -1,4 +1,4 @@
-//! The formats of a report: terminal, HTML, Markdown, JUnit, and the files that they are written to.
+//! How a report is formatted (terminal, HTML, Markdown, JUnit), and how its files are written.
 
 pub(crate) mod files;
 pub(crate) mod folder;

@@ -44,7 +44,7 @@ pub(crate) struct Report {
     pub(crate) reading: Vec<Fact>,
 }
 
-/// A name and a text about it.
+/// A named text in a report, such as a kernel version or the explanation of a term.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Fact {
     pub(crate) name: String,
@@ -78,7 +78,7 @@ pub(crate) enum Tone {
 /// The results of one load point.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PointReport {
-    /// `point-0`: the ID of its element in the page, for links and charts.
+    /// ID of the load point's element in the page, such as `point-0`; for links and charts.
     pub(crate) id: String,
     /// Name of the load, like `full`.
     pub(crate) load: String,
@@ -86,7 +86,7 @@ pub(crate) struct PointReport {
     pub(crate) setting: String,
     /// Explains which values of this load may be quoted.
     pub(crate) purpose: String,
-    /// Whether it is an open loop.
+    /// Whether the load is an open loop.
     pub(crate) open: bool,
     pub(crate) conclusions: Vec<String>,
     pub(crate) tables: Vec<Table>,
@@ -97,7 +97,7 @@ pub(crate) struct PointReport {
 /// Tables that compare several load points, and what follows from them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Section {
-    /// The ID of its element in the page, for links.
+    /// ID of the section's element in the page, for links.
     pub(crate) id: String,
     pub(crate) title: String,
     /// Explains how to read the tables.
@@ -152,18 +152,19 @@ pub(crate) struct Entry {
     pub(crate) invalid: bool,
     /// Whether fewer repeats are valid than a headline needs.
     pub(crate) few: bool,
-    /// Whether plain formats mark the entry because of `few`; set by [`Report::mark_few`].
+    /// Whether formats without bold text mark this value, because it is `few`. Set by [`Report::mark_few`].
     pub(crate) marked: bool,
     pub(crate) chips: Vec<Chip>,
     /// The file that the text links to, relative to the report folder.
     pub(crate) link: Option<String>,
     /// The gateway whose colour marks the row of the table.
     pub(crate) gateway: Option<String>,
-    /// The load point and the metric of a sentence that is printed outside of its row.
+    /// The load point and the metric to which the text applies, for formats that print the text outside of its table
+    /// row.
     pub(crate) of: Option<Fact>,
     /// Sentences that the HTML page folds.
     pub(crate) details: Vec<String>,
-    /// Number of rows below this one that the entry also covers.
+    /// Number of further rows that the entry covers, below its own row.
     pub(crate) spans: usize,
     /// Whether an entry above covers this one. Covered entries are not drawn.
     pub(crate) covered: bool,
@@ -273,7 +274,7 @@ impl Entry {
         }
     }
 
-    /// The texts of the chips for plain formats, separated by commas.
+    /// The texts of all chips, separated by commas, for plain formats such as Markdown.
     pub(crate) fn plain_chips(&self) -> String {
         self.chips.iter().map(|chip| chip.text.as_str()).collect::<Vec<_>>().join(", ")
     }

@@ -19,7 +19,7 @@ pub const DIRECT_TWIN: &str = "direct-twin";
 /// Gateway name of the positive control: a gateway with known extra CPU time and delay.
 pub const CONTROL: &str = "control";
 
-/// Whether `gateway` is the direct baseline or its twin.
+/// Whether `gateway` is [`DIRECT`] or [`DIRECT_TWIN`].
 pub fn is_baseline(gateway: &str) -> bool {
     gateway == DIRECT || gateway == DIRECT_TWIN
 }
@@ -233,7 +233,8 @@ pub struct Measurement {
     /// Slow clients next to the load; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<SlowClients>,
-    /// Other events under load, in order of time, such as bursts of silent connections. Each kind has its own details.
+    /// Events under load, in order of time, such as bursts of silent connections. Configuration changes, faults and
+    /// slow clients are not included. Each kind of event has its own details.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<Event>,
     /// The trial of a search that this measurement belongs to; `None` for a load point.
@@ -351,9 +352,9 @@ pub struct Counters {
 /// Shares of the CPU time of all cores of the host during a phase, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HostShare {
-    /// Share stolen by the hypervisor.
+    /// Share of CPU time that the hypervisor stole.
     pub steal: f64,
-    /// Share used by processes outside the rig.
+    /// Share of CPU time that processes outside the rig used.
     pub others: f64,
     /// Share of idle time.
     pub idle: f64,

@@ -44,7 +44,7 @@ impl SilentBurst {
 /// Details about CPU time that the positive control burned on purpose during a whole load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Burned {
-    /// CPU time that the gateway behind the positive control used, nanoseconds.
+    /// CPU time that the gateway used, without the burned CPU time, nanoseconds.
     pub used_ns: u64,
     /// Extra CPU time that the positive control burned, nanoseconds.
     pub burned_ns: u64,

@@ -1,4 +1,4 @@
-//! Faults that weir injects under load into servers of the upstream, services and gateways in a cluster.
+//! Faults that weir injects under load. The target is a server of the upstream, a service, or a gateway in a cluster.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// A fault injected into one server of the upstream, a service, or a gateway in a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultEvent {
-    /// When weir injected the fault, in seconds since the start of the warm-up. For `return`: when weir began to
-    /// restore the target. The target serves requests `took_ns` later.
+    /// When weir injected the fault, in seconds since the start of the warm-up. For the action `return`: when weir
+    /// began to restore the target. The restore takes `took_ns`; then the target serves requests again.
     pub t_s: f64,
     /// Whether weir injected the fault in the sustained phase.
     pub sustained: bool,

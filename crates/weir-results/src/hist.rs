@@ -100,8 +100,8 @@ pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, qu
     if recorded == 0 || rank > recorded {
         return None;
     }
-    // The library ranks only the recorded values, with its own rounding. A quantile in the middle between `rank - 1`
-    // and `rank` always selects `rank`.
+    // The library computes the rank as quantile times count, rounded up. Half a rank less ensures that a rounding error
+    // does not give the next rank.
     let inner = (rank as f64 - 0.5) / recorded as f64;
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }
@@ -133,7 +133,8 @@ impl TimesNs {
         ]
     }
 
-    /// Summarizes the values in `histogram`, and `unanswered` requests that it does not contain. These rank last.
+    /// Summarizes the values in `histogram`. `unanswered` is the number of requests that `histogram` does not contain;
+    /// they rank above all its values.
     pub fn of(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Self {
         let some = !histogram.is_empty();
         let at = |quantile| quantile_ns(histogram, unanswered, quantile);

@@ -10,7 +10,7 @@ use crate::words::{count, counted};
 
 /// Maximum number of hosts that are counted by name. A page with ads has hundreds.
 const HOSTS_MAX: usize = 64;
-/// The name for the count of all other hosts.
+/// The key in `other_hosts` for all hosts beyond the first [`HOSTS_MAX`].
 const OTHERS: &str = "others";
 /// Number of hosts that the printed text lists by name.
 const HOSTS_SHOWN: usize = 5;
@@ -18,10 +18,10 @@ const HOSTS_SHOWN: usize = 5;
 /// Entries of a recorded session that were not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
-    /// All entries of the session.
+    /// Number of entries in the session, sent or not.
     pub entries: u64,
-    /// Number of entries for each other host, with its port. Hosts beyond the first 64 are counted together as
-    /// `others`.
+    /// Number of entries by host and port, without the host whose requests the load sends. Hosts beyond the first 64
+    /// are counted together as `others`.
     pub other_hosts: BTreeMap<String, u64>,
     /// Entries that are not HTTP requests: `data:` and `blob:` URLs, extensions, WebSockets.
     pub not_http: u64,

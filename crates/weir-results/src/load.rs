@@ -43,8 +43,8 @@ pub struct TlsResult {
     /// Failed handshakes; `result.said` has the error messages.
     pub failed: u64,
     /// Time from the established TCP connection to the finished handshake, for connections that weir opened under load.
-    /// If there were none, it covers connections that weir opened before the load. weir opens these at the same time,
-    /// so their handshakes delay each other.
+    /// If there are none, for connections that weir opened before the load. Connections before the load are opened at
+    /// the same time, so their handshakes delay each other.
     pub handshake_ns: TimesNs,
     /// Finished handshakes by version, cipher suite and ALPN protocol.
     pub negotiated: BTreeMap<String, u64>,
@@ -170,9 +170,9 @@ impl Requests {
 pub struct TimesNs {
     /// Minimum.
     pub min: Option<u64>,
-    /// Mean of the requests with a response.
+    /// Mean time of the requests with a response.
     pub mean: Option<f64>,
-    /// Standard deviation of the requests with a response.
+    /// Standard deviation of the times of requests with a response.
     pub stddev: Option<f64>,
     /// Median.
     pub p50: Option<u64>,
@@ -229,8 +229,8 @@ pub struct Errors {
     pub parse: u64,
     /// The response headers exceed 32 KiB or 100 fields.
     pub too_large: u64,
-    /// HTTP/2: the server does not support it, violates the protocol, or floods the connection with PING or SETTINGS
-    /// without reading the replies.
+    /// HTTP/2 errors: the server does not support HTTP/2, violates the protocol, or floods the connection with PING or
+    /// SETTINGS without reading the replies.
     #[serde(default)]
     pub http2: u64,
     /// HTTP/2: the server refused the stream (REFUSED_STREAM), so it did not process the request.
@@ -367,7 +367,7 @@ pub struct LoadResult {
 pub struct GeneratorEvidence {
     /// Number of worker threads.
     pub workers: u32,
-    /// Number of connections that the load requests, over all workers.
+    /// Configured number of connections, over all workers.
     pub connections: u32,
     /// Wall time of the sustained phase, seconds.
     pub wall_s: f64,
@@ -380,7 +380,7 @@ pub struct GeneratorEvidence {
     pub unsent_with_free_connection: u64,
     /// Mean number of in-flight requests, sampled independently of the request counts.
     pub in_flight_mean: Option<f64>,
-    /// Mean number of missing connections: the last attempt to open them failed.
+    /// Mean number of connections that are missing because their last connection attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_missing_mean: Option<f64>,
     /// Number of connections opened during the whole load.

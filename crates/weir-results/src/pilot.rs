@@ -40,11 +40,11 @@ pub struct Carried {
 pub struct PilotRate {
     /// The name of the load.
     pub load: String,
-    /// The share, such as `30%`.
+    /// The share of the gateway's throughput, such as `30%`.
     pub asked: String,
     /// The resulting rate, such as `890/s`, rounded to two significant digits.
     pub rate: String,
-    /// The gateway whose throughput the share refers to.
+    /// The gateway. `asked` is a share of its throughput.
     pub gateway: String,
     /// The throughput of that gateway in the pilot, complete responses per second.
     pub carried_per_s: f64,

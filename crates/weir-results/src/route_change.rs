@@ -40,7 +40,7 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// Whether routes changed. This is the default, and is not serialized.
+    /// Whether this is [`Changed::Routes`]. Serialization omits it, because it is the default.
     fn is_routes(&self) -> bool {
         *self == Self::Routes
     }

@@ -55,8 +55,8 @@ pub struct Objective {
     /// A limit is a maximum, or a minimum if larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// Objectives, each for one gateway at one load point. For this gateway and load point, the objective replaces all
-    /// limits above, even those that it does not set.
+    /// Objectives, each for one gateway at one load point. There, such an objective replaces all limits above: limits
+    /// that it does not set are not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
@@ -95,8 +95,9 @@ impl Objective {
         }
     }
 
-    /// The limits of findings that apply to `gateway` for a row of results. `axes` may contain more axes than the load
-    /// point of an objective. An empty `load` matches every load.
+    /// Returns the limits for metrics of findings that apply to `gateway` at `axes` and `load`. They come from the
+    /// gateway's first [`OwnObjective`] for this load whose axis values are all in `axes`; `axes` may contain more. An
+    /// empty `load` matches every load. If none matches, the limits of this objective apply.
     pub fn findings_of(
         &self,
         gateway: &str,
@@ -128,13 +129,13 @@ pub struct Thresholds {
     /// weir reports a busy load generator as the bottleneck only if the gateway uses less than this share of its CPU
     /// limit.
     pub gateway_idle_share: f64,
-    /// Open loop: maximum p99 of the lateness that weir accepts at any latency, in nanoseconds.
+    /// Open loop: maximum p99 of the lateness, in nanoseconds. At high latency, `lateness_share` allows more.
     pub lateness_ns: u64,
     /// Load from several machines: maximum time in nanoseconds between the start of the first and the last machine,
     /// including the uncertainty of the clocks (`clock-uncertain`).
     pub clock_ns: u64,
-    /// Open loop: maximum p99 of the lateness that weir accepts, as share of the p99 latency. The larger of this limit
-    /// and `lateness_ns` applies.
+    /// Open loop: maximum p99 of the lateness, as share of the p99 latency. The larger of this limit and `lateness_ns`
+    /// applies.
     pub lateness_share: f64,
     /// At least this share of the scheduled requests must be sent (else `generator-limited`) and completed (else
     /// `overloaded`).
@@ -152,18 +153,19 @@ pub struct Thresholds {
     pub drift_share: f64,
     /// Maximum factor by which a warm-up grows while latencies have not settled: 1 (fixed length) to 10.
     pub warmup_growth: f64,
-    /// Maximum share by which noise may have changed throughput or the cores used, up or down. Above it, the value is
-    /// not valid.
+    /// Maximum share by which noise may have raised or lowered throughput or the number of cores used. Above it, the
+    /// value is not valid.
     pub throughput_tolerance: f64,
     /// Maximum share by which noise may have changed CPU time per request. Above it, the value is not valid.
     pub cpu_tolerance: f64,
-    /// Maximum share by which noise may have changed mean latency or a quantile up to p50. Above it, the value is not
-    /// valid.
+    /// Tolerance for noise in mean latency and in quantiles up to p50, as share. If noise may have changed a value by
+    /// more, the value is not valid.
     pub median_tolerance: f64,
-    /// Maximum share by which noise may have changed a quantile above p50. Above it, the value is not valid.
+    /// Tolerance for noise in quantiles above p50, as share. If noise may have changed a value by more, the value is
+    /// not valid.
     pub tail_tolerance: f64,
-    /// Maximum distance from the mean of a headline to the farther end of its confidence interval, as share of the mean.
-    /// For added latency, as share of the whole latency. If the distance is larger, the headline is `noisy`.
+    /// Maximum distance from the mean of a headline to either end of its confidence interval, as share of the mean (for
+    /// added latency, of the whole latency). Above it, the headline is `noisy`.
     #[schemars(extend("x-default" = "no maximum"))]
     pub interval_share: Option<f64>,
     /// A gateway that uses at least this share of its CPU limit counts as fully loaded. Its throughput is then the
@@ -172,7 +174,7 @@ pub struct Thresholds {
     /// Maximum share of errors. If a load has more, its values are excluded (reason `errors`), unless an objective
     /// limits the errors.
     pub error_share: f64,
-    /// Maximum difference between values that `weir compare` treats as equal, as share, by metric:
+    /// Per metric: the largest relative difference that `weir compare` treats as equal, like
     /// `{ throughput: 0.05, p99: 0.3 }`. docs/compare.md lists the defaults.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("x-default" = "the margins of `weir compare`"))]
@@ -223,7 +225,8 @@ impl Thresholds {
     /// The thresholds that are less strict than their defaults: they exclude fewer values.
     pub fn relaxed(&self) -> Vec<Relaxed> {
         let default = Self::default();
-        // `above` lists thresholds that exclude larger values, `below` thresholds that exclude smaller values.
+        // `above` contains the thresholds that exclude larger values. `below` contains the thresholds that exclude
+        // smaller values.
         let above: [(&str, FieldOf); 13] = [
             ("bound_share", |t| t.bound_share),
             ("worker_busy_share", |t| t.worker_busy_share),
@@ -301,7 +304,7 @@ pub struct Configuration {
     pub path: String,
     /// SHA-256 of the text, hexadecimal.
     pub sha256: String,
-    /// The text before weir inserted the values of the run, such as ports.
+    /// The text of the file, before weir inserted the values of the run, such as ports.
     pub text: String,
 }
 

@@ -70,7 +70,7 @@ pub enum Stopped {
     MostTrials,
     /// The load generator sustains no higher rate, and its highest rate met the objective.
     GeneratorLimited,
-    /// The upstream sustains no higher rate, and its highest rate met the objective.
+    /// The objective was still met at the highest rate that the upstream sustains.
     UpstreamLimited,
     /// The objective was missed at the lowest rate at which weir can decide a trial.
     NeverMet,

@@ -19,7 +19,7 @@ pub struct Distributions {
     /// Service time; only in the record of a step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_time: Option<Histogram>,
-    /// Lateness; only in the record of a step, and `None` in closed loop.
+    /// Lateness. Set only for a step of an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Histogram>,
     /// Time that requests waited for a free connection; `None` in closed loop.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Results of slow clients during the whole load, one for each part of the exchange that can be slow.
+/// Results of slow clients during the whole load, by kind of client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SlowClients {
     /// Clients that send request headers slowly.

@@ -83,8 +83,9 @@ impl Store {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
-        // All checks come before the first write, so that a rejected file stays byte-identical. Turn off the checkpoint
-        // on close: SQLite would move the log of a killed run into the rejected database.
+        // All checks come before the first write, so that a rejected file stays byte-identical. For the same reason,
+        // the checkpoint on close is off during the checks. It would move the write-ahead log of a killed run into the
+        // rejected database.
         let keeps_log = has_log(path);
         if keeps_log {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
@@ -112,8 +113,8 @@ impl Store {
         Ok(Self { path: path.to_path_buf(), connection })
     }
 
-    /// Opens a database on a read-only or full file system. SQLite cannot create its shared files there, and without
-    /// these files no other process can change the database.
+    /// Opens a database on a read-only or full file system as an immutable file. This is safe: a process that changes
+    /// the database needs SQLite's shared files, and SQLite cannot create them there.
     fn connect_unchanging(path: &Path) -> Result<Self, StoreError> {
         let unwritable = |detail: &str| {
             Err(StoreError::Unwritable { path: path.to_path_buf(), detail: detail.to_owned() })

@@ -36,7 +36,7 @@ pub enum Reason {
     /// `host-disturbed`.
     #[serde(alias = "host-disturbed")]
     HostNoise,
-    /// Under 99 % of the scheduled requests completed, because the gateway was the limit or all connections were busy.
+    /// Fewer than 99 % of the scheduled requests completed: the gateway was the limit, or all connections were busy.
     Overloaded,
     /// The CPU quota throttled a part in more than 1 % of the quota periods.
     Throttled,
@@ -113,7 +113,7 @@ pub struct Judgement {
     /// before 0.2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delayed_share: Option<f64>,
-    /// For each reason, one sentence with the measured values; then one sentence for `bound_by`. For a gateway that
-    /// weir does not run, the sentence before the last names the source of the gateway's CPU time.
+    /// Sentences in this order: one for each reason, with the measured values; then notes, such as the source of the
+    /// CPU time of a gateway that weir does not run; last, one that explains `bound_by`.
     pub evidence: Vec<String>,
 }

@@ -60,11 +60,11 @@ pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Er
     }
 }
 
-/// Runs the burner: uses `share` times the CPU time of the parent process `pid` and its session, until the parent
-/// exits. Prints an empty line once the file `record` exists.
+/// Runs the burner until the parent process `pid` exits. The burner uses `share` times the CPU time of the parent and
+/// of the other processes in its session. Prints an empty line once the file `record` exists.
 ///
 /// # Errors
-/// If `pid` is not the parent, the CPU time of the parent cannot be read, or the record cannot be written.
+/// If `pid` is not the parent, if the CPU time of the parent cannot be read, or if the file cannot be written.
 pub fn burn(share: f64, record: &Path, pid: i32) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let parent = Pid::from_raw(pid);

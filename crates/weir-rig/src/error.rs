@@ -147,7 +147,7 @@ pub enum RigError {
     HostBusy {
         /// The other run, if known.
         occupant: Option<Occupant>,
-        /// The process of the other run, if that run belongs to another user: weir then finds only its process.
+        /// The process that holds this host, if the run belongs to another user. In this case, `occupant` is `None`.
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
@@ -260,7 +260,7 @@ impl RigError {
                 format!("raise the memory limit of {part} in the scenario, or use a smaller load or topology")
             }
             Self::OutOfMemory { .. } => "free memory on this host, or use a smaller load or topology".into(),
-            Self::DiskFull { .. } => "free disk space, or set TMPDIR to a directory on another disk".into(),
+            Self::DiskFull { .. } => "free up disk space, or set TMPDIR to a directory on another disk".into(),
             Self::Launch { .. } => "`weir doctor` reports what this host allows".into(),
             Self::HostBusy { .. } => {
                 "wait until that run ends, or interrupt it and resume it later: concurrent runs on one host distort \

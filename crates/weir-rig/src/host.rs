@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use weir_results::Manifest;
 
-/// Reads the facts about this host. A field keeps its default if the rig does not know the value (the command line,
-/// TLS), or if the value needs a trial, such as [`crate::Rig::try_limits`].
+/// Reads the facts about this host. Values that the rig does not know (command line, TLS) keep their default. So do
+/// values that weir can only find by trying, see [`crate::Rig::try_limits`].
 pub(crate) fn facts() -> Manifest {
     let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     Manifest {

@@ -12,7 +12,7 @@ use crate::family::{
 use crate::labels::{Labels, Target};
 use crate::series::{Batch, Growth, Sample, Series, Value};
 
-/// Minimum time between the samples of a verdict, in milliseconds.
+/// Minimum time between two samples of a verdict's series, in milliseconds; the last two may be closer.
 const VERDICT_STEP_MS: u64 = 1_000;
 /// Maximum number of samples of a verdict. For a long load, the time between samples is longer.
 const VERDICT_SAMPLES_MAX: u64 = 600;
@@ -110,7 +110,7 @@ pub struct Verdict {
     pub metric: String,
     /// Whether the metric is valid.
     pub standing: Standing,
-    /// The reasons why it is not valid; empty if it is.
+    /// Why the metric is not valid; empty if it is valid.
     pub reasons: Vec<String>,
 }
 
@@ -265,7 +265,7 @@ impl Books {
         batch
     }
 
-    /// Ends all series of the load, except for those of its verdicts.
+    /// Ends all series of the load except the series of verdicts (`VALID`).
     pub(crate) fn end(&mut self, now_ms: u64) -> Batch {
         self.advance(now_ms);
         self.buckets = Buckets::default();
@@ -362,7 +362,8 @@ mod tests {
         histogram
     }
 
-    /// The latest values of the metric `name`, each with the value of the series' label `class`, `metric` or `part`.
+    /// For each series of the metric `name`: its label `class`, `metric` or `part` (empty without such a label), and
+    /// its latest value.
     fn values(batch: &Batch, name: &str) -> Vec<(String, f64)> {
         let of = batch.iter().filter(|growth| growth.series.family.name == name);
         of.map(|growth| {

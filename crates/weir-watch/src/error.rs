@@ -19,7 +19,7 @@ pub enum WatchError {
         /// Position of the header, from 1.
         place: usize,
     },
-    /// The thread that pushes cannot start.
+    /// The thread that pushes metrics cannot start.
     #[error("cannot start a thread that pushes metrics: {0}")]
     Thread(#[from] std::io::Error),
 }

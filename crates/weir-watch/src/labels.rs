@@ -13,7 +13,7 @@ pub struct Label {
     pub otlp_name: &'static str,
     /// Whether all series of a load have this label.
     pub is_of_load: bool,
-    /// What its values mean.
+    /// What the label's values mean.
     pub meaning: &'static str,
 }
 

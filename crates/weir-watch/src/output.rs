@@ -39,7 +39,7 @@ pub(crate) enum Protocol {
 /// Version of the Prometheus remote write protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// 1.0, which every receiver supports.
+    /// Version 1.0, which every receiver supports.
     #[default]
     V1,
     /// 2.0: names and labels are references into one table. Prometheus supports it since 3.0.

@@ -23,7 +23,7 @@ pub(crate) fn encode(batch: &Batch, version: Version) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&bytes).unwrap_or_default()
 }
 
-/// A native histogram; the message is the same in both versions.
+/// A native histogram. The message is the same in versions 1 and 2 of remote write.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Histogram {
     #[prost(uint64, optional, tag = "1")]
@@ -54,7 +54,7 @@ pub(crate) struct BucketSpan {
     pub(crate) length: u32,
 }
 
-/// A value with its time; the message is the same in both versions.
+/// A value with its time. The message is the same in versions 1 and 2 of remote write.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub(crate) struct Sample {
     #[prost(double, tag = "1")]

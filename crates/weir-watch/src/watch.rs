@@ -50,7 +50,7 @@ impl Watch {
         self.push(loads.open(labels, target, at_ms));
     }
 
-    /// Adds what a load has done in a second.
+    /// Adds the values of a load for one second.
     pub fn second(&self, labels: &Labels, second: &Second<'_>) {
         self.grow(labels, |books, now_ms| books.second(now_ms, second));
     }
@@ -135,8 +135,8 @@ impl Loads {
             return Batch::default();
         }
         let load = Labels { agent: String::new(), ..labels.clone() };
-        // The agent's counts start at 0 when its load starts. If they started with the agent's first report, its counts
-        // would look like an increase within a millisecond.
+        // The counts of an agent start at 0 when its load starts. If they started at its first report, all requests
+        // before that report would seem to happen within a millisecond.
         let of_load = self.books.get(&load).map(|books| (books.target().clone(), books.since_ms()));
         of_load.map_or_else(Batch::default, |(target, since_ms)| self.open(labels, &target, since_ms))
     }

@@ -62,7 +62,7 @@ pub struct Api {
     clients: BTreeMap<String, CertificateFiles>,
     admin: Arc<Cluster>,
     requests: Requests,
-    /// Dropping them closes their standard input, which ends them.
+    /// Dropping the processes closes their standard input, which ends them.
     _processes: Vec<Child>,
 }
 

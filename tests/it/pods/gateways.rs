@@ -135,7 +135,7 @@ fn gateways(api: &Api, site: &Site) -> ClusterGateways {
     ClusterGateways::new(Arc::new(api.connect("admin")), site.clone())
 }
 
-/// The ConfigMaps with a run's record of its changes.
+/// Names of the ConfigMaps in which a run records what it changed.
 fn records(api: &Api, site: &Site) -> Vec<String> {
     api.names("v1", "ConfigMap", &site.namespace, &site.selector())
 }
@@ -234,7 +234,7 @@ fn a_gateway_is_restored_after_its_coordinator_is_lost() {
     let resources = json!({ "limits": { "cpu": "3" }, "requests": { "cpu": "1" } });
     let gateway = Installed::new(api, WorkloadKind::Deployment, "gateways-lost", "lost", resources);
     gateway.restart_well(&gateways(api, &site), LIMITS, "lost-1");
-    // The next coordinator finds limits that weir has set, and keeps the record of the original limits.
+    // A second coordinator finds the limits that weir set. It must keep the record of the original limits.
     let pod = Object::new("v1", "Pod", "gateways-lost", "lost-1");
     api.admin().remove(&pod, Duration::ZERO).unwrap();
     let other = Installed::new(api, WorkloadKind::DaemonSet, "gateways-lost", "other", json!({}));

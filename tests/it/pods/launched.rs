@@ -59,7 +59,7 @@ impl User {
 }
 
 impl Coordinator {
-    /// The coordinator of the run `id`, in `namespace` or else in the run's own namespace.
+    /// The coordinator of the run `id` in `namespace`; `None` means the namespace that weir creates for the run.
     fn of(api: &Api, id: &str, namespace: Option<&str>) -> Self {
         let site = Site {
             namespace: namespace.map_or_else(|| Site::own_namespace(id), str::to_owned),

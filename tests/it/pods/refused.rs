@@ -1,5 +1,5 @@
-//! Runs that cannot start because a right or the cluster is missing. The error names what is missing, and nothing is
-//! left over.
+//! Runs that cannot start because a permission or the cluster is missing. The error names what is missing, and the run
+//! leaves nothing behind.
 
 use std::path::Path;
 use std::process::Output;

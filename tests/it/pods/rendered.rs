@@ -103,7 +103,7 @@ fn make_pod(api: &Api, site: &Site, api_version: &str, kind: &str) -> Result<Obj
     Ok(Object::of(&made).unwrap())
 }
 
-/// Drops a carrier and asserts that none of its objects is left over.
+/// Drops `carrier`, which must delete its objects. Asserts that no object of the run is left over.
 fn assert_ended(api: &Api, site: &Site, carrier: Box<dyn Carrier>) {
     drop(carrier);
     for (api_version, kind) in

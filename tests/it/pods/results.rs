@@ -79,7 +79,7 @@ fn finished_cells_are_fetched_unchanged_during_and_after_the_run() {
     assert_eq!(fetched.store(&mut store).unwrap(), 1);
     assert_eq!(store.run(&run.id).unwrap(), ended);
     assert_eq!(store.cells(&run.id).unwrap(), cells);
-    // A later ending replaces the first.
+    // A second `keep_end` replaces the stored ending.
     let worse = Ending { is_finished: false, message: "the pod is gone".into(), remedy: "x".into() };
     results.keep_end(Some(&ended), &worse).unwrap();
     assert_eq!(results.fetch().unwrap().ending, Some(worse));

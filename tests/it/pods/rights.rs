@@ -17,7 +17,7 @@ use crate::program::the_host;
 /// Verbs for objects that a run creates.
 const OWN: &str = "create,delete,get,list,patch";
 
-/// The rights for the gateways of the quickstart with these drivers.
+/// The rights for a run of the quickstart with these gateways.
 pub fn rights_of(gateways: &[&str]) -> GatewayRights {
     rights_with(gateways, &[])
 }
@@ -146,6 +146,16 @@ fn a_coordinator_has_exactly_the_documented_rights() {
     ] {
         assert!(with.contains(right) && !without.contains(right), "{with}");
     }
+
+    // Two gateways of one namespace share a Role.
+    let two =
+        "gateways=[{ name: one, driver: contour, set: { data: envoy-one } }, { name: two, driver: contour }]";
+    let shared: Vec<Value> = grant_manifests(&site, &rights_with(&[], &[two]), None);
+    let roles: Vec<&Value> = shared.iter().filter(|of| of["kind"] == "Role").collect();
+    let [role] = roles[..] else { panic!("one Role: {shared:?}") };
+    let names: Vec<&Value> =
+        role["rules"].as_array().unwrap().iter().map(|rule| &rule["resourceNames"]).collect();
+    assert_eq!(names, [&json!(["envoy-one", "contour"]), &Value::Null, &json!(["envoy", "contour"])]);
 
     // The token identifies the coordinator; agents have no token, and their account has no rights.
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });

@@ -242,7 +242,7 @@ fn rejected_routes_are_reported_and_removed() {
             site.run
         )
     );
-    // The next cell has fewer hosts, without the invalid one.
+    // The next cell has fewer hosts; the invalid host is not among them.
     contour.put(&lab, &two, "").unwrap();
     assert_eq!(hosts(&contour.proxies()), ["d1.gateway.test", "d2.gateway.test"]);
 
@@ -267,7 +267,7 @@ fn rejected_routes_are_reported_and_removed() {
     }));
     let error = lab.put_routes("contour", &refused.objects, None).unwrap_err();
     assert!(error.message.contains("cannot apply Secret ") && error.message.contains("tls.crt"), "{error}");
-    // A second call with the same objects applies the refused one again.
+    // A second call with the same objects applies the rejected Secret again, and fails in the same way.
     assert_eq!(lab.put_routes("contour", &refused.objects, None).unwrap_err().message, error.message);
     assert_eq!(contour.proxies().len(), 3);
     contour.put(&lab, &two, "").unwrap();

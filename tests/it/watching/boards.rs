@@ -40,8 +40,8 @@ pub fn boards(root: &Path) -> Vec<Board> {
 }
 
 impl Board {
-    /// The queries of variables and panels for the run `id`. Queries of a single load have one expression per load in
-    /// `loads`, because valid and invalid values belong to different loads.
+    /// The queries of variables and panels for the run `id`. Each query has one expression per load in `loads`, because
+    /// some queries find only valid values, others only invalid ones, and these belong to different loads.
     pub fn queries(&self, id: &str, loads: [&str; 2]) -> Vec<Query> {
         let variables = self.document["templating"]["list"].as_array().unwrap();
         let put_all = |text: &str| loads.map(|load| put(text, &values(variables, id, load))).to_vec();

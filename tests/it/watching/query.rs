@@ -58,7 +58,8 @@ impl Answers {
         Some(last[1]["count"].as_str().unwrap().parse().unwrap())
     }
 
-    /// Whether a query returns a number: now for an instant query, else since `begun_s`.
+    /// Whether a query returns a number. An instant query is for the current time, a range query for the time since
+    /// `begun_s`.
     pub fn has_data(&self, query: &Query, begun_s: f64) -> bool {
         query.expressions.iter().any(|expression| self.finds(expression, query.is_instant, begun_s))
     }
@@ -86,7 +87,7 @@ impl Answers {
     }
 }
 
-/// Whether a series has a value that is not NaN, or a histogram.
+/// Whether a series has a histogram, or a value other than NaN.
 fn has_number(series: &Value) -> bool {
     let value = |sample: &Value| sample[1].as_str().is_some_and(|value| value != "NaN");
     let has = |field: &str| !series[field].is_null();

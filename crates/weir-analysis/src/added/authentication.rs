@@ -55,9 +55,9 @@ pub struct CostRow {
     pub more_ns: Vec<(String, Figure)>,
 }
 
-/// How clients authenticate in the cells of `gateway`, in words. For gateways, and for direct cells whose upstream is a
-/// service, the scenario and the axes define it. In other direct cells, weir's own upstream requires no authentication,
-/// so the words are only `TLS` or `none`.
+/// How clients authenticate in the cells of `gateway`, in words. In direct cells, an upstream that is not a service
+/// requires no authentication: the result is `TLS` or `none`. In all other cells, the scenario and the axes define the
+/// method.
 pub(super) fn spoken(run: &Run, axes: &Axes, gateway: &str, measurement: &Measurement) -> String {
     let is_service = !measurement.counters.origin_by_kind.is_empty();
     if !is_baseline(gateway) || is_service {
@@ -151,8 +151,8 @@ pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     (said, others)
 }
 
-/// Returns the authentication in words, and the axes that do not select it. The authentication may come from the
-/// scenario or from axes.
+/// Returns the authentication in words, and all axes except those that select the authentication method (TLS, client
+/// certificates, tokens). The authentication may come from the scenario or from axes.
 pub(crate) fn in_words(run: &Run, axes: &Axes) -> (String, Axes) {
     (asked(run, axes), without_authentication(axes))
 }
@@ -166,7 +166,7 @@ fn without_authentication(axes: &Axes) -> Axes {
 }
 
 /// States what the method adds to the median latency (p50) of each gateway. A cost is significant only if it exceeds
-/// the rig's bias at both load points, with and without the method.
+/// the rig's bias at both load points: the one with the method, and the one without it.
 fn conclude(
     authentication: &str,
     base: &str,

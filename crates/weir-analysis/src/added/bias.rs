@@ -1,4 +1,5 @@
-//! Difference between the two direct cells of a block, and which claims about gateways it allows.
+//! The rig's bias: the difference between the two direct cells of a block. It limits what a report may claim about
+//! gateways.
 
 use serde::Serialize;
 
@@ -44,9 +45,9 @@ impl RigBias {
         self.difference_ns.iter().find(|(known, _)| known == name).map(|(_, figure)| figure)
     }
 
-    /// Returns the size, in nanoseconds, that a difference at the quantile `name` must exceed to be significant. It is
-    /// zero if the interval of the rig's bias includes zero, else the absolute value of the end that is farther from
-    /// zero. `None` if the bias has no interval.
+    /// The size in nanoseconds that a significant difference at the quantile `name` must exceed. It is zero if the
+    /// interval of the rig's bias includes zero, otherwise the larger absolute value of the two ends of this interval.
+    /// `None` if the bias has no interval.
     pub fn least_ns(&self, name: &str) -> Option<f64> {
         let [low, high] = self.difference(name)?.interval?;
         let holds_zero = low <= 0.0 && high >= 0.0;

@@ -14,7 +14,7 @@ pub struct AddedCurve {
     /// What these load points have in common: the prefix of the load names, the authentication if an axis selects it,
     /// and the values of all other axes except rates.
     pub title: String,
-    /// Indices of these load points in the summary's `points`, by ascending rate.
+    /// Indices of the curve's load points in the summary's `points`, by ascending rate.
     pub points: Vec<usize>,
 }
 
@@ -45,8 +45,8 @@ pub(super) fn find(run: &Run, points: &[Point]) -> Vec<AddedCurve> {
         .collect()
 }
 
-/// The fields of a load in the scenario, without rate and duration. A load that the scenario does not name forms its
-/// own curve.
+/// A key that is equal for all loads of one curve: the fields of the load without `rate` and `duration`. If the
+/// scenario does not define the load, the key is its name, so the load forms its own curve.
 fn kind(run: &Run, load: &str) -> Value {
     match run.scenario.get("loads").and_then(|loads| loads.get(load)) {
         Some(Value::Object(written)) => {

@@ -7,13 +7,15 @@ use crate::points::conclusions::join;
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// A sentence names at most this many load points, and counts the others. A single other load point is named too.
+/// A sentence names all load points if there are at most `NAMED_MAX + 1`. Otherwise, it names `NAMED_MAX` and counts
+/// the rest.
 const NAMED_MAX: usize = 2;
 
 /// One of the two cells of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The gateway's cell. For the rig's bias, the cell of the direct baseline's twin.
+    /// The cell that is compared with the direct cell: the gateway's cell or, for the rig's bias, the second direct
+    /// cell (the twin).
     Own,
     /// The direct cell of the same repeat.
     Direct,
@@ -27,8 +29,8 @@ impl Point {
         row.added_latency("p50").map(|added| sides(added, &is_own)).unwrap_or_default()
     }
 
-    /// Why repeats of the difference between the direct baseline and its twin are invalid: which cell, the reason, and
-    /// the number of repeats.
+    /// Why repeats of the rig's bias (the difference between the two direct cells of a block) are invalid: which cell,
+    /// the reason, and the number of repeats.
     pub fn bias_reasons(&self) -> Vec<(Side, Reason, usize)> {
         let Some(difference) = self.bias.as_ref().and_then(|bias| bias.difference("p50")) else {
             return Vec::new();

@@ -17,7 +17,7 @@ const LATENCIES: [&str; 7] = ["min", "mean", "p50", "p90", "p95", "p99", "max"];
 /// The results of one load in one cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RepeatRow {
-    /// Name of the gateway, of the direct baseline or of its twin.
+    /// Name of the gateway, of the direct baseline, or of the second direct cell.
     pub gateway: String,
     /// Values of the axes.
     pub axes: Axes,
@@ -39,7 +39,8 @@ pub struct RepeatRow {
     pub reasons: Vec<Reason>,
 }
 
-/// The rows of a load point: gateways in the scenario's order, then the direct baseline and its twin.
+/// The rows of a load point: gateways in the scenario's order, then the direct baseline, then its twin (a second direct
+/// cell).
 pub(super) fn rows(run: &Run, group: &Group<'_>) -> Vec<RepeatRow> {
     let row = |gateway: &str, repeat: &Repeat<'_>| {
         let measurement = repeat.measurement;
@@ -70,9 +71,9 @@ fn upstream(counters: &Counters) -> Option<u64> {
     if by_kind.is_empty() { counters.origin_requests } else { Some(by_kind.values().sum()) }
 }
 
-/// Converts `requests`, a count over the whole load, to requests per second in the phase. The result is `requests`
-/// divided by the number of sent requests, times the rate of completed requests in the phase. `None` if `requests` was
-/// not counted or no request was sent.
+/// Converts `requests`, a count over the whole load, to requests per second in the phase. The ratio of `requests` to
+/// sent requests is multiplied by the rate of completed requests. `None` if `requests` was not counted or no request
+/// was sent.
 fn counted(repeat: &Repeat<'_>, requests: Option<u64>) -> Option<f64> {
     let counters = &repeat.measurement.counters;
     let each = requests? as f64 / counters.generator_sent as f64;

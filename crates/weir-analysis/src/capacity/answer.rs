@@ -58,14 +58,14 @@ pub struct Searched {
     pub found: Found,
     /// Why the result is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
-    /// Whether the capacity is a lower bound, because host noise delayed requests of trials near it.
+    /// Whether the capacity is only a lower bound, because host noise delayed requests in trials near the capacity.
     pub is_bounded: bool,
 }
 
 /// Collects the capacity searches of a run.
 pub fn capacities(run: &Run, cells: &[Cell]) -> Vec<Capacity> {
     let mut capacities: Vec<Capacity> = Vec::new();
-    // The direct baseline's twin measures the rig's bias and is not a gateway.
+    // `DIRECT_TWIN` is not a gateway: it measures the rig's bias.
     for cell in cells.iter().filter(|cell| cell.key.gateway != DIRECT_TWIN) {
         for (load, connections, searched) in searches(cell) {
             let known = capacities

@@ -34,7 +34,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The maximum allowed latency, nanoseconds; `None` for errors.
+    /// The latency limit, nanoseconds; `None` if the bound limits errors.
     pub(super) fn latency_limit_ns(&self) -> Option<f64> {
         match self.limit {
             Limit::Quantile { limit_ns, .. } => Some(limit_ns as f64),
@@ -50,11 +50,11 @@ enum Limit {
     Quantile { allowed: f64, limit_ns: u64 },
     /// The mean latency may be at most `limit_ns`.
     Mean { limit_ns: f64 },
-    /// At most the share `allowed` of requests may fail.
+    /// Error limit: `allowed` is the maximum share of failed requests.
     Errors { allowed: f64 },
 }
 
-/// The result of a trial for a bound.
+/// The result of a trial, compared with one bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
     /// Number of requests beyond the bound, out of all scheduled requests.
@@ -63,7 +63,7 @@ pub enum Seen {
         over: u64,
         /// Number of scheduled requests.
         of: u64,
-        /// The allowed share of requests.
+        /// Maximum allowed value of `over / of`.
         allowed: f64,
     },
     /// The mean latency relative to its bound.
@@ -81,7 +81,7 @@ pub fn unsearchable(objective: &Objective) -> Option<&'static str> {
         return Some("the search has no objective");
     }
     if objective.latency_ns.keys().any(|name| name == "max") {
-        return Some("a search cannot limit `max`: at any rate, it grows with the number of requests");
+        return Some("a search cannot limit `max`: at every rate, `max` grows with the number of requests");
     }
     if objective.latency_ns.values().any(|limit_ns| *limit_ns == 0) {
         return Some("the latency is zero");

@@ -1,4 +1,4 @@
-//! Conclusions about the capacity at an objective, derived from its values (`docs/method.md#conclusions`).
+//! Conclusions about the capacity at an objective (`docs/method.md#conclusions`).
 
 use weir_results::Stopped;
 

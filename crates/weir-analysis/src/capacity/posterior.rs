@@ -1,21 +1,22 @@
-//! The posterior distribution of the border (the capacity) after all trials.
+//! The posterior distribution of the capacity after all trials. The capacity is the border between rates that meet the
+//! objective and rates that miss it.
 //!
-//! Near the border, the odds of a request beyond a bound grow as a power of the rate:
-//! `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. The mean relative to its bound grows in the same
-//! way. Capacity, slope and the spread of trials are unknown. Each combination on a grid is weighted by the likelihood
-//! of the trials, and slope and spread are summed out. This is the grid method of adaptive psychometric testing
-//! (Kontsevich and Tyler, *Bayesian adaptive estimation of psychometric slope and threshold*, 1999). The prior is
-//! uniform over capacity and spread. Observed slopes range from 5 to 50, so the prior of the slope is log-normal around
-//! 12.
+//! At rates near the border, the odds that a request exceeds the latency limit or fails grow as a power of the rate:
+//! `ln odds = ln odds(allowed) + slope * (ln rate - ln capacity)`. Here, `allowed` is the share of such requests that
+//! the objective allows. The ratio of the mean latency to its limit grows in the same way. Capacity, slope and the
+//! spread of trials are unknown. Each combination on a grid is weighted by the likelihood of the trials, and slope and
+//! spread are summed out. This is the grid method of adaptive psychometric testing (Kontsevich and Tyler, *Bayesian
+//! adaptive estimation of psychometric slope and threshold*, 1999). The prior is uniform over capacity and spread.
+//! Observed slopes range from 5 to 50, so the prior of the slope is log-normal around 12.
 //!
 //! **Spread.** Requests in a queue are late together: each time the queue grows too long, a cluster of requests is
 //! late. The number of late requests is modelled as a Poisson number of clusters of exponential size (D. Aldous,
-//! *Probability Approximations via the Poisson Clumping Heuristic*, 1989). The mean size of a cluster is unknown. Such
-//! counts are often zero and sometimes dozens. The logarithm of a mean latency is modelled with a Student's t
-//! distribution.
+//! *Probability Approximations via the Poisson Clumping Heuristic*, 1989). The mean size of a cluster is unknown. The
+//! number of late requests is often zero and sometimes dozens. The logarithm of a mean latency is modelled with a
+//! Student's t distribution.
 //!
-//! **Far beyond the border** the power law does not hold: an overloaded system answers almost nothing in time, whatever
-//! the slope. Such a trial only shows that its rate is above the border.
+//! **Far beyond the border**, the power law does not hold: whatever the slope, an overloaded system sends almost no
+//! response in time. Such a trial only shows that its rate is above the border.
 //!
 //! **Outliers.** With a small probability, a trial does not depend on the rate, for example because of a pause of the
 //! host. Trials that the model finds almost impossible are treated as outliers and hardly move the border (a mixture in
@@ -25,11 +26,12 @@ use statrs::function::gamma::ln_gamma;
 
 use super::bounds::Seen;
 
-/// Extent of the grid from its centre to each side, in logarithms: a factor of 1.7.
+/// Half the width of the grid, as the logarithm of a ratio of rates. The highest rate is about 1.7 times the centre,
+/// and the centre 1.7 times the lowest rate.
 const REACH: f64 = 0.53;
-/// Distance between grid points, in logarithms: 1.25 %.
+/// Distance between the logarithms of adjacent rates on the grid; the rates differ by about 1.25 %.
 const STEP: f64 = 0.0125;
-/// Possible slopes (powers of the rate): from almost flat to a step.
+/// Possible slopes (exponents of the rate in the power law), from almost flat to a step.
 const SLOPES: [f64; 12] = [1.2, 2.0, 3.3, 5.5, 9.0, 15.0, 25.0, 42.0, 70.0, 120.0, 200.0, 330.0];
 /// Centre of the prior of the slope.
 const SLOPE_USUAL: f64 = 12.0;
@@ -37,33 +39,34 @@ const SLOPE_USUAL: f64 = 12.0;
 const SLOPE_SPREAD: f64 = 1.1;
 /// Possible mean sizes of clusters of late requests; 1 means independent requests.
 const CLUSTERS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-/// Possible spreads of the logarithm of a mean.
+/// Possible scales of the t distribution of a mean's logarithm.
 const DEVIATIONS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
-/// Degrees of freedom of the t distribution of a mean's logarithm.
+/// The logarithm of a mean is modelled by a t distribution with this many degrees of freedom.
 const DEGREES: f64 = 4.0;
 /// Probability that a trial is an outlier.
 const GARBAGE: f64 = 0.05;
-/// Share of outliers without any late request.
+/// Probability that an outlier has no late requests.
 const GARBAGE_CLEAN: f64 = 0.1;
-/// Range of the logarithm of an outlier's mean.
+/// Width of the range in which an outlier's mean lies, as a logarithm. The density is uniform in this range.
 const GARBAGE_RANGE: f64 = 10.0;
-/// If the log odds of the observed share exceed the log odds of the allowed share by more than this, the trial only
+/// Threshold for the log odds ratio of the observed share to the allowed share. Above the threshold, the trial only
 /// shows that its rate is too high.
 const PASSED_LOGIT: f64 = 2.5;
-/// If a mean is farther than this from its bound, in logarithms, the trial only shows on which side of the border its
-/// rate is.
+/// Threshold for the absolute log ratio of the measured mean latency to its limit. Above the threshold, the trial only
+/// shows on which side of the border its rate is.
 const PASSED_MEAN: f64 = 1.0;
-/// For trials that only show on which side of the border their rate is: width of the transition between both sides, in
-/// logarithms.
+/// Width of the transition at the threshold in [`beyond_log`]. The unit is the log odds of a share, or the logarithm of
+/// a mean latency.
 const PASSED_BY: f64 = 0.4;
 /// Log odds are tabulated from minus this value to this value.
 const LOGIT_MOST: f64 = 16.0;
 /// Distance between tabulated log odds; values between them are interpolated linearly.
 const LOGIT_STEP: f64 = 0.1;
-/// A median within this share of the grid from either end is not trusted, because the border may lie outside the grid.
+/// Width of the zone at each end of the grid, as share of the grid. A median in such a zone is not trusted, because the
+/// border may lie outside the grid.
 const EDGE: f64 = 0.1;
 
-/// The posterior of the border after some trials.
+/// The posterior distribution of the border (the capacity) after the trials so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Posterior {
     /// Logarithms of the rates of the grid.
@@ -111,8 +114,8 @@ impl Posterior {
             let likelihood = Likelihood::of(seen);
             for capacity in &self.rates {
                 for slope in SLOPES {
-                    // `zip` advances its first iterator first. The logs come first, so no weight is consumed after the
-                    // last log.
+                    // `logs` must be the first iterator. `zip` advances it first, so it takes no weight after the last
+                    // element of `logs`.
                     let logs = likelihood.logs(slope * (rate - capacity));
                     for (log, weight) in logs.into_iter().zip(weights.by_ref()) {
                         *weight += log;
@@ -123,25 +126,25 @@ impl Posterior {
         self.below = self.together();
     }
 
-    /// The quantile `share` of the border, requests per second.
+    /// Quantile of the capacity at `share` (0 to 1), requests per second.
     pub(crate) fn quantile_per_s(&self, share: f64) -> f64 {
         self.read(&self.below, share).exp()
     }
 
-    /// Index of the bound with the lowest border.
+    /// Index of the bound that limits the capacity. Of all bounds, its border has the lowest median.
     pub(crate) fn limiting(&self) -> usize {
         let median = |bound: &usize| self.read(&self.cumulated(*bound), 0.5);
         (0..self.weights.len()).min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(0)
     }
 
-    /// Whether the border may lie outside the grid.
+    /// Whether the border (the capacity) may lie outside the grid of rates.
     pub(crate) fn is_at_an_edge(&self) -> bool {
         let share = (self.quantile_per_s(0.5).ln() - self.rates[0]) / (2.0 * REACH);
         !(EDGE..=1.0 - EDGE).contains(&share)
     }
 
-    /// For each rate of the grid, the probability that the border lies at this rate or below. The border is the lowest
-    /// border of all bounds, so it is above a rate only if the border of every bound is above this rate.
+    /// For each rate of the grid, the probability that the capacity is at most this rate. Each bound has a border, and
+    /// the capacity is the lowest border. So the capacity exceeds a rate only if all borders exceed it.
     fn together(&self) -> Vec<f64> {
         let mut above = vec![1.0; self.rates.len()];
         for bound in 0..self.weights.len() {
@@ -152,8 +155,8 @@ impl Posterior {
         above.into_iter().map(|above| 1.0 - above).collect()
     }
 
-    /// For each rate of the grid, the probability that the border of one bound is at most this rate, summed over slope
-    /// and spread.
+    /// For each rate of the grid, the probability that the border of `bound` is at most this rate. Sums over all slopes
+    /// and spreads.
     fn cumulated(&self, bound: usize) -> Vec<f64> {
         let weights = &self.weights[bound];
         let greatest = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -180,9 +183,10 @@ impl Posterior {
 
 /// The likelihood of a trial's result, for all combinations.
 enum Likelihood {
-    /// Log likelihoods by spread, tabulated over log odds.
+    /// For a limit on a share of requests. Each row of `table` belongs to one value of the log odds, and contains the
+    /// log likelihood for each spread.
     Share { allowed_logit: f64, table: Vec<[f64; CLUSTERS.len()]> },
-    /// A mean relative to its bound.
+    /// For a limit on the mean latency. `log_ratio` is `ln(measured mean / limit)`.
     Mean { log_ratio: f64 },
 }
 
@@ -205,7 +209,7 @@ impl Likelihood {
         }
     }
 
-    /// Log likelihood for each spread. `beyond` is the log distance of the rate from the border, times the slope.
+    /// Log likelihood of the trial for each spread. `beyond` is `slope * (ln rate - ln capacity)`.
     fn logs(&self, beyond: f64) -> [f64; CLUSTERS.len()] {
         match self {
             Self::Share { allowed_logit, table } => {
@@ -222,8 +226,8 @@ impl Likelihood {
                 [beyond_log(-PASSED_MEAN - beyond); CLUSTERS.len()]
             }
             Self::Mean { log_ratio } => DEVIATIONS.map(|deviation| {
-                // The mean of a log-normal value is greater than the exponential of its mean logarithm, so the mean
-                // logarithm is lower than `beyond`.
+                // For a log-normal distribution, the logarithm of the mean (`beyond`) is the mean of the logarithms
+                // plus `deviation² / 2`.
                 let middle = beyond - deviation * deviation / 2.0;
                 let t = (log_ratio - middle) / deviation;
                 let density =
@@ -234,8 +238,9 @@ impl Likelihood {
     }
 }
 
-/// Log likelihood of a trial that only shows on which side of the border its rate is. `by` is the log distance of the
-/// rate from the assumed border, positive on the side that the trial shows.
+/// Log likelihood of a trial that only shows on which side of the border its rate is. `by` is the distance by which the
+/// value that the model expects (the log odds of a share, or the logarithm of the mean divided by its limit) lies
+/// beyond the threshold that the trial passed; negative if the expected value is not beyond it.
 fn beyond_log(by: f64) -> f64 {
     ((1.0 - GARBAGE) / (1.0 + (-by / PASSED_BY).exp()) + GARBAGE).ln()
 }
@@ -272,9 +277,9 @@ impl Count {
     }
 }
 
-/// Log density of the total size of clusters, at `sum`. The number of clusters is Poisson-distributed, each cluster is
-/// exponential with the mean `cluster`, and the total has the mean `mean`. If `sum` is zero, returns the log
-/// probability that there is no cluster.
+/// Log density, at `sum`, of the number of late requests, whose mean is `mean`. They come in clusters: the number of
+/// clusters is Poisson-distributed, and the size of a cluster is exponential with the mean `cluster`. If `sum` is zero,
+/// returns the log probability that there is no cluster.
 fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
     let clusters = mean / cluster;
     if sum == 0.0 {
@@ -323,7 +328,7 @@ mod tests {
     #[test]
     fn clusters_are_a_distribution_with_their_mean_and_spread() {
         for (mean, cluster) in [(15.0, 8.0), (40.0, 4.0), (10.0, 16.0)] {
-            // Sizes are continuous, so the moments are integrals above zero, computed by the midpoint rule.
+            // Above zero, `in_clusters` is a density, so its moments are computed as integrals, by the midpoint rule.
             let (step, mut whole, mut first, mut second) =
                 (0.01, in_clusters(0.0, mean, cluster).exp(), 0.0, 0.0);
             for place in 0..100_000 {

@@ -17,18 +17,18 @@ use super::posterior::Posterior;
 
 /// Factor between one rate and the next while all trials meet the objective, or all miss it.
 const STRIDE: f64 = 4.0;
-/// The border is bracketed once a rate that meets the objective and a rate that misses it differ by at most this
-/// factor.
+/// Bracketing ends when a rate that meets the objective and a rate that misses it differ by at most this factor.
 const BRACKETED: f64 = 2.1;
-/// A rate is near the rig's limit if it is at most this factor below the limit. Bracketing stops if such a rate met the
-/// objective. Later trials are placed at least this factor below the limit.
+/// Margin to the rig's limit, as a factor: a limit of 1,000/s gives 800/s. Bracketing stops if a rate of at least 800/s
+/// met the objective. Later trials use at most 800/s.
 const LIMIT_NEAR: f64 = 1.25;
 /// A trial with a saturated generator stays valid if the p99 of the generator's lateness is at most this share of the
 /// lowest latency limit.
 const LATENESS_SHARE: f64 = 0.1;
-/// Minimum number of trials near the border before the interval is used.
+/// Minimum number of trials within the grid of the posterior. With fewer trials, the search has no result.
 const TRIALS_MIN: u32 = 6;
-/// Lowest and highest rate that counts as near the border, as factors of the border.
+/// A rate is near the border if it is between these two multiples of the border. The border is estimated by the median
+/// of the posterior.
 const SIDES: [f64; 2] = [0.5, 2.0];
 /// Quantiles of the posterior at which trials are placed, in turn: the median, and one on each side to find the slope.
 const PLACES: [f64; 3] = [0.5, 0.8, 0.2];
@@ -42,7 +42,7 @@ const INVALID_MIN: u32 = 4;
 /// Configuration of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The objective whose border is searched.
+    /// The objective for which the capacity is searched.
     pub objective: Objective,
     /// The first rate, requests per second.
     pub first_per_s: f64,
@@ -59,7 +59,7 @@ pub struct Asked {
 pub struct TrialSeen {
     /// The offered rate, requests per second.
     pub rate_per_s: f64,
-    /// The result for each bound, or why the trial is invalid.
+    /// The trial's result for each [`Bound`] of the search, or why the trial is invalid.
     pub seen: Result<Vec<Seen>, InvalidBecause>,
 }
 
@@ -70,7 +70,7 @@ pub enum InvalidBecause {
     Generator,
     /// The upstream was the limit.
     Upstream,
-    /// Host noise, contradicting values, or nothing was sent.
+    /// Another cause, such as host noise, implausible values, or no scheduled requests.
     Otherwise,
 }
 
@@ -92,7 +92,7 @@ pub struct Search {
     asked: Asked,
     bounds: Vec<Bound>,
     trials: Vec<TrialSeen>,
-    /// The posterior of the border, once its neighbourhood is known.
+    /// The posterior distribution of the border (the capacity); `None` during bracketing.
     posterior: Option<Posterior>,
 }
 
@@ -103,14 +103,14 @@ enum Bracket {
     Stop(Stopped, Border),
 }
 
-/// What is known about the border if no capacity was found.
+/// Known bounds of the capacity, if the search found no capacity.
 #[derive(Clone, Copy, Default)]
 struct Border {
     at_least_per_s: Option<f64>,
     below_per_s: Option<f64>,
 }
 
-/// Why latencies with a limit in the objective are invalid.
+/// The reasons why latencies with a limit in the objective are invalid.
 fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
     match &judgement.bounds {
         Some(known) => {
@@ -144,7 +144,8 @@ impl TrialSeen {
         } else {
             None
         };
-        // Other reasons, such as a queue, a quota or errors, are effects of the measured system and part of the result.
+        // Reasons that are not handled above, such as a queue, a quota or errors, are effects of the measured system.
+        // They do not invalidate the trial.
         let seen = match invalid {
             Some(invalid) => Err(invalid),
             None => bounds
@@ -170,8 +171,8 @@ impl TrialSeen {
     }
 }
 
-/// Whether host noise cannot have changed the decision. Noise only delays responses, so the decision is certain if the
-/// trial meets every bound despite the noise, or if the lower bound of a latency is above its limit.
+/// Whether the decision about a trial is certain despite host noise. Noise only delays responses, so the decision is
+/// certain in two cases: the trial meets all limits, or the lower bound of a latency is above its limit.
 fn is_certain(bounds: &[Bound], record: &LoadRecord, judgement: &Judgement, timeout_ns: u64) -> bool {
     let says = |bound: &Bound| bound.seen(record, timeout_ns).map(|seen| seen.says());
     let low = |bound: &Bound| judgement.bounds.as_ref()?.get(&bound.name)?.low;
@@ -197,7 +198,7 @@ impl Search {
         Self { asked, bounds, trials: Vec::new(), posterior: None }
     }
 
-    /// The bounds of the search's objective.
+    /// The limits of the search's objective.
     pub fn bounds(&self) -> &[Bound] {
         &self.bounds
     }
@@ -243,7 +244,7 @@ impl Search {
         step
     }
 
-    /// Requests trials near the border until the interval is narrow enough.
+    /// Chooses a trial near the border, or stops the search, for example because the interval is narrow enough.
     fn about_the_border(&self, posterior: &Posterior) -> Step {
         let [low, high] = ENDS.map(|end| posterior.quantile_per_s(end));
         let is_narrow = (high - low) / posterior.quantile_per_s(0.5) <= self.asked.width;
@@ -257,7 +258,7 @@ impl Search {
         let wanted = posterior.quantile_per_s(place).max(self.asked.least_per_s);
         match self.limit_of_the_rig() {
             Some((limit_per_s, stopped)) if wanted >= limit_per_s / LIMIT_NEAR => {
-                // If a rate below the rig's limit missed the objective, the border can still be found.
+                // If a rate below the rig's limit missed the objective, further trials can still find the capacity.
                 if self.least_missed().is_some() {
                     return Step::Try { rate_per_s: limit_per_s / LIMIT_NEAR };
                 }
@@ -268,8 +269,8 @@ impl Search {
         }
     }
 
-    /// Finds the next step of the bracket: starting at the first rate, follows the decisions of past trials until a
-    /// rate has no decision.
+    /// Replays the bracketing from the first rate, with the decisions of all past trials. Returns the first rate that
+    /// still needs a trial, or the result of the bracketing.
     fn bracket(&self) -> Bracket {
         let limit = self.limit_of_the_rig();
         let mut rate = self.asked.first_per_s.max(self.asked.least_per_s);
@@ -356,9 +357,9 @@ impl Search {
         posterior
     }
 
-    /// The rig's limit: among the rates above all valid trials, the lowest at which the generator or the upstream was
-    /// the limit. Also returns which of the two was the limit more often. `None` unless there are at least two such
-    /// trials.
+    /// The limit of the rig: the lowest rate of a trial that the generator or the upstream limited. Also returns which
+    /// of them limited more trials. Only rates above all valid trials count. `None` if the rig limited fewer than two
+    /// trials at these rates.
     fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
         let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
         let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);
@@ -387,9 +388,9 @@ impl Search {
         (self.trials.len() >= self.asked.trials_max as usize).then_some(Stopped::MostTrials)
     }
 
-    /// Whether the posterior gives a result: at least [`TRIALS_MIN`] trials are within its grid, and its median is not
-    /// at an edge. Near the border, at least two trials met the objective or were undecided, and at least two missed it
-    /// or were undecided.
+    /// Whether the posterior gives a result. At least [`TRIALS_MIN`] trials must lie within the grid of rates. The
+    /// median of the posterior must not lie at an edge of the grid. Near the median, at least two trials must have met
+    /// the objective, and at least two must have missed it. An undecided trial counts as met and as missed.
     fn is_known(&self, posterior: &Posterior) -> bool {
         let middle = posterior.quantile_per_s(0.5);
         let near =
@@ -407,7 +408,8 @@ impl Search {
         self.settled(self.asked.least_per_s) == Some(TrialSays::Missed)
     }
 
-    /// Bounds of the border from single trials.
+    /// The range of the border according to single trials, without the posterior: from the highest rate that met the
+    /// objective to the lowest rate that missed it.
     fn known(&self) -> Border {
         Border { at_least_per_s: self.greatest_met(), below_per_s: self.least_missed() }
     }
@@ -419,7 +421,7 @@ impl Search {
         met.map(|trial| trial.rate_per_s).filter(|rate| *rate < missed).reduce(f64::max)
     }
 
-    /// The lowest rate that missed the objective, if no trial at that rate met it.
+    /// The lowest rate that missed the objective. A rate is skipped if another trial met the objective at this rate.
     fn least_missed(&self) -> Option<f64> {
         let missed = self.trials.iter().filter(|trial| trial.says() == TrialSays::Missed);
         let is_contradicted =
@@ -428,7 +430,8 @@ impl Search {
     }
 
     fn stop(&self, stopped: Stopped, posterior: Option<&Posterior>, border: Border) -> Step {
-        // Too few trials, or a border outside the grid, give no result.
+        // There is no result if there are too few trials, or if the capacity may lie outside the posterior's grid of
+        // rates.
         let posterior = posterior.filter(|posterior| self.is_known(posterior));
         let border = if posterior.is_some() { Border::default() } else { border };
         let invalid = self.trials.iter().filter(|trial| trial.seen.is_err()).count();

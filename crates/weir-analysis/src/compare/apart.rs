@@ -8,15 +8,16 @@ use crate::points::axes::axes_words;
 /// Maximum number of names that an error lists; the others are counted.
 const NAMES_MAX: usize = 5;
 
-/// A property of series, such as the load name. If A and B have no value of it in common, `remedy` is what the user can
-/// do.
+/// A property of series, such as the load name. `remedy` is what the user can do if no value of this property occurs in
+/// both A and B.
 struct Aspect {
     name: &'static str,
     of: fn(&Series) -> String,
     remedy: &'static str,
 }
 
-/// Ordered: properties for which the command line offers no remedy come first.
+/// Properties without a remedy on the command line come first, because the error shows only the first remedy that
+/// applies.
 const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "axes",
@@ -46,7 +47,8 @@ pub(super) fn error(a: &[&Series], b: &[&Series], ignores_gateway: bool) -> Comp
     let Some((first, names)) = apart.first() else {
         let points = |side: &[&Series]| Some(few(&distinct(side.iter().map(|series| series.words())), "; "));
         let differ = vec![Difference { field: "points".into(), a: points(a), b: points(b) }];
-        let remedy = "no gateway and load exist on both sides; measure both with the same scenario";
+        let remedy = "no combination of gateway, load and axis values exists on both sides; measure both with \
+            the same scenario";
         return CompareError::NothingInCommon { differ, remedy };
     };
     let has_no_loads = |names: &Vec<String>| *names == [""];

@@ -3,38 +3,40 @@
 //! than every measured value, so it ranks last.
 //!
 //! Two exact tests share the error level (weighted Bonferroni):
-//! - the number of repeats beyond the range: Boschloo's test of two binomial samples (R. D. Boschloo, Statistica
-//!   Neerlandica 24, 1970), which computes the actual error of Fisher's test;
-//! - the ranks of all repeats: the rank-sum test with midranks, over all permutations (F. Wilcoxon, Biometrics Bulletin
-//!   1, 1945). To test whether one side is greater, the values of the other side are first raised by the margin, and
-//!   the values of the tested side are lowered by one step of the measurement.
+//! - Boschloo's test compares the numbers of repeats beyond the range, as two binomial samples (R. D. Boschloo,
+//!   Statistica Neerlandica 24, 1970). It computes the actual error of Fisher's test.
+//! - The rank-sum test compares the ranks of all repeats, with midranks, over all permutations (F. Wilcoxon, Biometrics
+//!   Bulletin 1, 1945). To test whether B is greater than A, it first raises the values of A by the margin, and lowers
+//!   the values of B by the resolution of the metric. To test whether A is greater, it swaps A and B.
 //!
-//! With these weights, each test alone can decide with six repeats per side. The first test decides if five of six
-//! repeats of one side lie beyond the range, and none of the other side. The second test decides if all six repeats of
-//! one side rank behind the other six. Both tests assume independent samples. For blocks of one run this is
-//! conservative, because a block makes counts and ranks of both sides more alike.
+//! The weights (`COUNTS_PART`) are chosen so that either test can decide without the other if each side has six
+//! repeats. Boschloo's test decides if five of six repeats of one side lie beyond the range, and none of the other
+//! side. The rank-sum test decides if all six repeats of one side rank behind all six of the other side. Both tests
+//! assume independent samples. For blocks of one run this is conservative, because a block makes counts and ranks of
+//! both sides more alike.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
 
 use crate::figures::figure::{Figure, Sample};
 
-/// Share of the error level for the test of how many repeats lie beyond the range. The test of ranks gets the rest.
+/// Share of the error level that Boschloo's test gets. The rank-sum test gets the rest.
 const COUNTS_PART: f64 = 0.7;
-/// Number of steps from 0 to 1 in which Boschloo's test tries probabilities. It assumes that A and B have the same
-/// probability, and takes the one with the largest error.
+/// Boschloo's test assumes probabilities from 0 to 1, in this number of steps. Each probability applies to the repeats
+/// of both A and B. The p-value is the maximum error over all probabilities.
 const PROBABILITIES: u32 = 400;
 /// Relative tolerance for equal p-values, because of rounding.
 const SAME: f64 = 1e-9;
 
-/// How many repeats of A and B lie beyond the measured range, and the result of the tests.
+/// How many repeats of A and B lie beyond the measured range, for example because the gateway never recovered, and the
+/// p-value of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Beyond {
     /// Words for a repeat beyond the measured range: `not recovered`.
     pub words: &'static str,
-    /// Counts of A's repeats.
+    /// Number of A's valid repeats, and how many of them lie beyond the measured range.
     pub a: Counted,
-    /// Counts of B's repeats.
+    /// Number of B's valid repeats, and how many of them lie beyond the measured range.
     pub b: Counted,
     /// The two-sided p-value of the hypothesis that B differs from A by at most the margin.
     pub p_value: f64,
@@ -57,7 +59,7 @@ impl Beyond {
     }
 }
 
-/// Counts of the valid repeats of A or B.
+/// For one side, A or B: the number of valid repeats, and how many of them are beyond the measured range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// Number of valid repeats beyond the measured range.
@@ -66,21 +68,22 @@ pub struct Counted {
     pub of: usize,
 }
 
-/// Difference between A and B that counts as the same.
+/// The largest difference between A and B that still counts as equal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
     /// Allowed factor between values, at least 1.
     pub(super) factor: f64,
-    /// Allowed difference of values: one step of the measurement.
+    /// Allowed absolute difference between values: the resolution of the metric, or 0 if it has none.
     pub(super) step: f64,
 }
 
-/// Test results of a metric with repeats beyond the measured range.
+/// Result of the tests that compare A and B if some repeats lie beyond the measured range.
 pub(super) struct Tested {
     pub(super) counts: Beyond,
     /// Whether B tends to have the greater values.
     pub(super) is_b_greater: bool,
-    /// The p-value if all of B's repeats were beyond the measured range. A greater B cannot have a lower p-value.
+    /// The lowest p-value that is possible if B's values are greater than A's: the p-value that would result if all of
+    /// B's repeats lay beyond the measured range.
     pub(super) least: f64,
 }
 
@@ -122,14 +125,14 @@ impl Ranked {
         Counted { beyond: self.0.iter().filter(|value| value.is_infinite()).count(), of: self.0.len() }
     }
 
-    /// The two-sided p-value, and whether `other` is greater.
+    /// The two-sided p-value, and whether `other` tends to have greater values than `self`.
     fn test(&self, other: &Self, allowed: Allowed) -> (f64, bool) {
         let (greater, less) = (self.is_exceeded_by(other, allowed), other.is_exceeded_by(self, allowed));
         ((2.0 * greater.min(less)).min(1.0), greater <= less)
     }
 
-    /// The two-sided p-value if the other side has `others` repeats, all beyond the measured range. A greater other
-    /// side cannot have a lower p-value.
+    /// The lowest two-sided p-value that `others` repeats of the other side can give if they exceed the values of
+    /// `self`: the p-value that results if all of them lie beyond the measured range.
     fn least(&self, others: usize) -> f64 {
         let worst = Self(vec![f64::INFINITY; others]);
         self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
@@ -144,9 +147,12 @@ impl Ranked {
     }
 }
 
-/// Boschloo's p-value of the hypothesis that a repeat of `b` is not more likely to lie beyond the range than a repeat
-/// of `a`. If both have the same probability, the error is the total probability of all pairs of counts whose Fisher
-/// p-value is at most the observed one. The p-value is the maximum error over all probabilities.
+/// Boschloo's p-value for the question whether repeats of `b` are more likely to lie beyond the measured range than
+/// repeats of `a`.
+///
+/// Assume that all repeats lie beyond the range with the same probability. The error is the probability of a result
+/// whose Fisher p-value is at most the observed one. Boschloo's p-value is the maximum error over all assumed
+/// probabilities.
 fn more_beyond(a: Counted, b: Counted) -> f64 {
     let seen = fisher(a, b) * (1.0 + SAME);
     let tables: Vec<(u64, u64)> = (0..=a.of)
@@ -163,8 +169,8 @@ fn more_beyond(a: Counted, b: Counted) -> f64 {
     (0..=PROBABILITIES).map(error).fold(0.0, f64::max)
 }
 
-/// Fisher's one-sided p-value of the hypothesis that a repeat of `b` is not more likely to lie beyond the range than a
-/// repeat of `a`.
+/// Fisher's one-sided p-value. The hypothesis: repeats of `b` are at most as likely to lie beyond the range as repeats
+/// of `a`.
 fn fisher(a: Counted, b: Counted) -> f64 {
     if b.beyond == 0 {
         return 1.0;
@@ -175,9 +181,9 @@ fn fisher(a: Counted, b: Counted) -> f64 {
     of_b.sf(b.beyond as u64 - 1)
 }
 
-/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). It compares `b` with
-/// all subsets of both samples that have the size of `b`. The p-value is the share of subsets whose rank sum is at
-/// least the rank sum of `b`.
+/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). Consider every
+/// choice of as many values as `b` has, from `a` and `b` together. The p-value is the share of choices whose rank sum
+/// is at least the rank sum of `b`.
 fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);
@@ -220,8 +226,9 @@ mod tests {
         near(fisher(of(0, 6), of(5, 6)), 6.0 / 792.0);
         near(fisher(of(0, 6), of(6, 6)), 1.0 / 924.0);
         near(fisher(of(3, 6), of(0, 6)), 1.0);
-        // The pairs at least as extreme as (0, 5) are (0, 5), (1, 6) and (0, 6). Together they are most likely if both
-        // sides have the probability one half.
+        // Each pair is the number of repeats beyond the range in A and in B. Three pairs are at least as extreme as (0,
+        // 5): (0, 5), (1, 6) and (0, 6). Their total probability is highest if each repeat lies beyond the range with
+        // probability 1/2.
         near(more_beyond(of(0, 6), of(5, 6)), 13.0 / 4_096.0);
         near(more_beyond(of(0, 6), of(6, 6)), 1.0 / 4_096.0);
         near(more_beyond(of(2, 6), of(0, 6)), 1.0);
@@ -232,7 +239,7 @@ mod tests {
         near(higher_ranks(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 1.0 / 20.0);
         near(higher_ranks(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 2.0 / 20.0);
         near(higher_ranks(&[4.0, 5.0, 6.0], &[1.0, 2.0, 3.0]), 1.0);
-        // All tied: no subset is more extreme than another.
+        // All values are tied, so all subsets have the same rank sum.
         near(higher_ranks(&[f64::INFINITY; 3], &[f64::INFINITY; 3]), 1.0);
         near(higher_ranks(&[1.0; 6], &[f64::INFINITY; 6]), 1.0 / 924.0);
     }
@@ -246,7 +253,7 @@ mod tests {
         let late = Ranked([vec![9.0; 5], vec![f64::INFINITY]].concat());
         let (p, is_greater) = late.test(&quick, allowed);
         assert!(p < 0.01 && !is_greater, "{p}");
-        // The difference is within one step and the margin.
+        // 2.0 and 3.4 still count as equal, because 2.0 * `factor` + `step` is 3.5.
         let hardly = Ranked([vec![3.4; 5], vec![f64::INFINITY]].concat());
         assert!(quick.test(&hardly, allowed).0 > 0.1);
         assert!(quick.least(6) < 0.01 && Ranked(vec![2.0; 3]).least(3) > 0.01);

@@ -67,8 +67,8 @@ mod tests {
     const LEVEL: f64 = 0.01;
     const MARGIN: f64 = 0.05;
 
-    /// Six repeats near `value`. `low` and `high` are their bounds as factors of each value; repeats without bounds are
-    /// valid.
+    /// Six repeats near `value`. The bounds of a repeat are `low` and `high` times its value. Without bounds, all
+    /// repeats are valid.
     fn figure(value: f64, low: Option<f64>, high: Option<f64>) -> Figure {
         let repeated = |repeat: u32| {
             let value = value * (1.0 + 0.01 * (f64::from(repeat) - 2.5));

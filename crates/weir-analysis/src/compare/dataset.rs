@@ -186,8 +186,8 @@ impl RunSource {
         found.map(|known| known.parts.as_slice()).unwrap_or_default()
     }
 
-    /// Whether a cell failed at these values of the axes: a cell of the selected gateway or, if no gateway is selected,
-    /// of `gateway`.
+    /// Whether a cell failed at these values of the axes. Checks the selected gateway, or `gateway` if none is
+    /// selected.
     pub(super) fn has_failed(&self, gateway: &str, axes: &Axes) -> bool {
         let gateway = self.gateway.as_deref().unwrap_or(gateway);
         self.failed.iter().any(|cell| cell.key.gateway == gateway && cell.key.axes == *axes)
@@ -259,8 +259,8 @@ impl Series {
         self.of_load().next().is_some()
     }
 
-    /// Whether at least one repeat of the load has a value and no more errors than allowed. Values of findings do not
-    /// count: for example, the time until a change takes effect is valid even if the load failed.
+    /// Whether at least one repeat of the load has a value and no more errors than allowed. Ignores values of findings,
+    /// because they can be valid even if the load failed: for example, the time until a change takes effect.
     pub(super) fn has_answers(&self) -> bool {
         let is_answered =
             |repeated: &Repeated| repeated.value().is_some() && !repeated.reasons.contains(&Reason::Errors);
@@ -319,7 +319,7 @@ fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
         marked.reasons.extend(was_overloaded(repeated).then_some(Reason::Overloaded));
         marked
     });
-    // Only a difference of two CPU times can be zero or negative.
+    // CPU times are positive. If a value is zero or negative, the values are differences of two CPU times.
     match cpu.repeats.iter().filter_map(Repeated::value).all(|value| value > 0.0) {
         true => Figure::of(marked.collect()),
         false => Figure::of_difference(marked.collect()),

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_results::{Manifest, Part, Role, Run};
 
-/// Scenario fields that are not conditions of measurement. Gateways are matched by name, and axes cell by cell.
+/// Scenario fields that `of_scenarios` does not compare, because they are not conditions of a measurement. weir matches
+/// gateways by name, and axis values by cell.
 const NOT_CONDITIONS: [&str; 9] =
     ["name", "question", "gateways", "vary", "cases", "repeats", "retries", "seed", "objective"];
 /// Number of digits of a hash that are printed.
@@ -53,7 +54,8 @@ pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     let environment = |manifest: &Manifest| {
         let mut value = serde_json::to_value(manifest).unwrap_or_default();
         if let Some(object) = value.as_object_mut() {
-            // The command line differs in every run. Configurations are compared together with the gateways.
+            // Leave out the command line, because it differs in every run. Leave out configurations, because they are
+            // compared together with the gateways.
             object.remove("command_line");
             object.remove("configurations");
         }
@@ -62,7 +64,7 @@ pub(super) fn of_environments(a: &Manifest, b: &Manifest) -> Vec<Difference> {
     between(&environment(a), &environment(b))
 }
 
-/// Differences between the programs of upstream and generator.
+/// Differences between A and B in the programs of the upstream and the generator.
 pub(super) fn of_rigs(a: &[Part], b: &[Part]) -> Vec<Difference> {
     let rig = |parts: &[Part]| -> BTreeMap<String, String> {
         let rig = parts.iter().filter(|part| matches!(part.role, Role::Origin | Role::Generator));

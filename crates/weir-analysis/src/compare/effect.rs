@@ -1,4 +1,4 @@
-//! Difference between two samples of positive values, on logarithms, and its uncertainty.
+//! The difference between two samples of positive values, with its uncertainty. Both are computed on logarithms.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -6,7 +6,7 @@ use super::{BLOCKS_FORECAST, CLAIM_REPEATS};
 use crate::figures::figure::HEADLINE_REPEATS;
 use crate::figures::looks::{self, Looks};
 
-/// Statistical power of the smallest detectable effect.
+/// Probability that a comparison detects the smallest detectable effect (statistical power).
 const POWER: f64 = 0.8;
 /// Logarithms that are at most this far apart count as equal, because rounding explains the difference.
 const SPREAD_MIN: f64 = 1e-12;
@@ -56,7 +56,8 @@ impl Effect {
         self.standard_error > SPREAD_MIN
     }
 
-    /// Both ends of the interval for the ratio at the two-sided error `level`, clipped to the range of positive floats.
+    /// Lower and upper bound of the ratio's confidence interval, clipped to the range of positive floats. `level` is
+    /// the two-sided error, such as 0.05 for 95 % confidence.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.log_interval(level).map(|end| end.exp().clamp(f64::MIN_POSITIVE, f64::MAX))
     }
@@ -67,7 +68,7 @@ impl Effect {
         [self.log_ratio - reach, self.log_ratio + reach]
     }
 
-    /// Half the width of the interval at the two-sided error `level`, on logarithms.
+    /// Half the width of [`Effect::log_interval`] at the two-sided error `level`.
     pub(crate) fn reach(&self, level: f64) -> f64 {
         let errors = match self.looks {
             Looks::Once => self.t().inverse_cdf(1.0 - level / 2.0),
@@ -76,8 +77,8 @@ impl Effect {
         errors * self.standard_error
     }
 
-    /// The two-sided p-value of the hypothesis that the logarithm of the ratio is at most `margin` from zero: the
-    /// lowest level at which the whole interval lies beyond the margin.
+    /// The two-sided p-value of the hypothesis that the logarithm of the ratio is between `-margin` and `margin`. It is
+    /// the lowest error level at which the whole interval lies beyond the margin.
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
         let distance = (self.log_ratio.abs() - margin) / self.standard_error;
         match self.looks {
@@ -86,9 +87,9 @@ impl Effect {
         }
     }
 
-    /// Minimum detectable effect with 80 % power, as share, for this noise and number of repeats. On logarithms, it is
-    /// the sum of the margin, half the interval at `level`, and an allowance for chance (Bloom, Evaluation Review 19,
-    /// 1995). Clipped to the range of floats.
+    /// Minimum detectable effect, as share, with 80 % power for this noise and number of repeats (Bloom, Evaluation
+    /// Review 19, 1995). The logarithm of 1 + effect is the sum of `margin`, half the width of the interval at `level`,
+    /// and the allowance for chance. An infinite effect becomes the largest float.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         (margin + self.reach(level) + self.chance()).exp_m1().min(f64::MAX)
     }
@@ -107,7 +108,8 @@ impl Effect {
         (fewest..=BLOCKS_FORECAST).find(decides)
     }
 
-    /// The allowance for chance: the quantile of t at [`POWER`], times the standard error.
+    /// The allowance for chance in [`Effect::smallest`]. With probability [`POWER`], the measured effect is at most
+    /// this much below the true effect. It is the quantile of t at [`POWER`], times the standard error.
     fn chance(&self) -> f64 {
         self.t().inverse_cdf(POWER) * self.standard_error
     }
@@ -117,36 +119,38 @@ impl Effect {
     }
 }
 
-/// An effect with one or two possible readings, for example with and without the correction for host speed. If two are
-/// possible, claims must hold for both.
+/// An effect, computed in one or two ways (readings), for example with and without the correction for host speed. If
+/// there are two readings, conclusions must hold for both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// The reading that reports show.
+    /// The effect that reports show.
     pub(crate) first: Effect,
-    /// The other possible reading, if there are two.
+    /// The other possible effect, for example without the correction for host speed; `None` if only one effect is
+    /// possible.
     pub(crate) second: Option<Effect>,
     /// Whether the ratio's lower end (first) and upper end (second) are unknown. An unknown end is unlimited.
     pub(crate) unknown: [bool; 2],
 }
 
 impl Reading {
-    /// Returns this reading with `looks`: how often the repeats were evaluated.
+    /// Returns this reading with `looks` set in both effects.
     pub(crate) fn with(self, looks: Looks) -> Self {
         let of = |effect: Effect| Effect { looks, ..effect };
         Self { first: of(self.first), second: self.second.map(of), ..self }
     }
 
-    /// The interval of the ratio that covers the intervals of both readings.
+    /// The interval of the ratio. It covers the intervals of `first` and `second`.
     pub(crate) fn interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.interval(level)), [f64::MIN_POSITIVE, f64::MAX])
     }
 
-    /// The interval of the ratio's logarithm that covers the intervals of both readings.
+    /// Like [`Reading::interval`], but for the logarithm of the ratio.
     pub(crate) fn log_interval(&self, level: f64) -> [f64; 2] {
         self.open(self.over(|effect| effect.log_interval(level)), [f64::NEG_INFINITY, f64::INFINITY])
     }
 
-    /// The lowest level at which the whole interval lies beyond the margin, see [`Effect::p_value_beyond`].
+    /// The p-value of the effect, see [`Effect::p_value_beyond`]. If there are two readings, the higher one. 1 if the
+    /// readings differ in direction, or if the end of the interval that is closer to zero is unknown.
     pub(crate) fn p_value_beyond(&self, margin: f64) -> f64 {
         let agree = self.second.is_none_or(|second| second.log_ratio * self.first.log_ratio > 0.0);
         let [low, high] = self.unknown;
@@ -154,13 +158,13 @@ impl Reading {
         if agree && is_known { self.greatest(|effect| effect.p_value_beyond(margin)) } else { 1.0 }
     }
 
-    /// The larger minimum detectable effect of the two readings; see [`Effect::smallest`].
+    /// The minimum detectable effect of `first` or `second`, whichever is larger; see [`Effect::smallest`].
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
         self.greatest(|effect| effect.smallest(margin, level))
     }
 
-    /// Number of blocks needed to decide both readings; see [`Effect::blocks_to_decide`]. `None` if the readings lie on
-    /// different sides of the margin, or if an end is unknown, because more repeats do not change that.
+    /// Number of blocks needed to decide for both effects, see [`Effect::blocks_to_decide`]. `None` if that function
+    /// returns `None`, if the effects lie on different sides of the margin, or if an end of the interval is unknown.
     pub(crate) fn blocks_to_decide(&self, margin: f64, level: f64) -> Option<usize> {
         let is_beyond = |effect: &Effect| effect.log_ratio.abs() > margin;
         let second = self.second.unwrap_or(self.first);
@@ -173,7 +177,7 @@ impl Reading {
         Some(of(self.first)?.max(of(second)?))
     }
 
-    /// The interval with unknown ends replaced by `lowest` and `highest`.
+    /// Replaces unknown ends of the interval: the lower end by `lowest`, the upper end by `highest`.
     fn open(&self, [low, high]: [f64; 2], [lowest, highest]: [f64; 2]) -> [f64; 2] {
         let [no_low, no_high] = self.unknown;
         [if no_low { lowest } else { low }, if no_high { highest } else { high }]
@@ -301,8 +305,8 @@ mod tests {
         near(effect(10.0).reach(0.01), 3.169_27);
         near(effect(5.0).reach(0.001), 6.868_83);
         near(effect(18.0).reach(0.002), 3.610_48);
-        // The sum of a margin of 5 % and of 3.169 + 0.879 standard errors. 3.169 is the quantile of t for the level,
-        // and 0.879 the quantile for the power.
+        // The expected logarithm is a sum of three: the margin of 5 %, 3.169 standard errors (t quantile for the
+        // level), and 0.879 standard errors (t quantile for the power).
         let noisy = Effect { standard_error: 0.01, ..effect(10.0) };
         near(noisy.smallest(1.05_f64.ln(), 0.01), 1.05 * f64::exp(0.031_692_7 + 0.008_790_6) - 1.0);
     }
@@ -320,9 +324,10 @@ mod tests {
             let effect = noisy(log_ratio, 1.0 / 30.0);
             assert_eq!(effect.blocks_to_decide(margin, 0.01), expected, "{log_ratio}");
         };
-        // By hand: the standard deviation of blocks is sqrt(6) / 30 = 0.0816. 14 blocks decide: t is 3.012 at 99 % and
-        // 0.870 at 80 %, and (3.012 + 0.870) * 0.0816 / sqrt(14) = 0.0847 is at most 0.9 * margin = 0.0858. 17 blocks
-        // decide: t is 2.921 and 0.865, and the same sum, 0.0750, is at most 0.8 * margin = 0.0762.
+        // Computed by hand. The standard deviation of a block is sqrt(6) / 30 = 0.0816. `n` blocks suffice if (t at 99
+        // % + t at 80 %) * 0.0816 / sqrt(n) is at most the distance between `log_ratio` and the margin:
+        // - 14 blocks: (3.012 + 0.870) * 0.0816 / sqrt(14) = 0.0847. The distance is 0.9 * margin = 0.0858.
+        // - 17 blocks: (2.921 + 0.865) * 0.0816 / sqrt(17) = 0.0750. The distance is 0.8 * margin = 0.0762.
         check(0.1 * margin, Some(14));
         check(-0.2 * margin, Some(17));
         check(1.9 * margin, Some(14));

@@ -17,9 +17,10 @@ use crate::figures::interval::CONFIDENCE;
 use crate::figures::looks::Looks;
 use crate::figures::quantity::{self, number, percent_short};
 
-/// Ratios are printed as numbers up to this value, and down to its inverse.
+/// Maximum ratio that is printed as a number. Larger ratios are printed as `> 1,000`, and ratios below its inverse as
+/// `< 0.001`.
 pub const RATIO_MAX: f64 = 1_000.0;
-/// Minimum detectable effects are printed as numbers up to this share.
+/// Maximum share that is printed for a minimum detectable effect. Larger effects are printed as `> 1,000 %`.
 const SMALLEST_EFFECT_MAX: f64 = 10.0;
 
 /// A metric in A and in B.
@@ -44,7 +45,7 @@ pub struct FigureComparison {
     pub verdict: Option<Verdict>,
     /// Why the verdict is undecided; empty otherwise.
     pub why: String,
-    /// Whether the verdict is decided, or could be *better* or *worse* with this many repeats.
+    /// True if the verdict is decided, or if *better* or *worse* is possible with this number of repeats.
     pub is_decidable: bool,
     /// Minimum detectable difference with the same repeats and noise, as share, with 80 % power.
     pub smallest_effect: Option<f64>,
@@ -52,7 +53,8 @@ pub struct FigureComparison {
     pub bias: Option<Bias>,
     /// Correction for the speed of the host; only for CPU time of a load.
     pub host_speed: Option<HostSpeed>,
-    /// Repeats beyond the measured range, if any. Then there is no ratio, and counts and ranks decide the verdict.
+    /// Counts and test of repeats beyond the measured range; `None` if there are none. If set, `ratio` is `None`, and
+    /// the counts and ranks of the repeats decide the verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
     /// The effect from which `interval` is computed.
@@ -65,7 +67,8 @@ pub struct FigureComparison {
 pub struct Bias {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// 95 % interval of the ratio, without a correction for several metrics: a missed bias is worse than a false one.
+    /// 95 % interval of the ratio. It is not corrected for several metrics, because a missed bias is worse than a false
+    /// alarm.
     pub interval: [f64; 2],
 }
 
@@ -104,8 +107,8 @@ impl FigureComparison {
     }
 }
 
-/// A compared metric without its verdict. The verdict needs the error level of its interval, which depends on all other
-/// drafts.
+/// A compared metric that has no verdict yet. The verdict needs the error level of the metric's interval. This level
+/// depends on all drafts, so it is known only when all of them exist.
 pub(super) struct Draft {
     measure: Measure,
     a: Figure,
@@ -115,7 +118,7 @@ pub(super) struct Draft {
     margin: f64,
     bias: Option<Bias>,
     host_speed: Option<HostSpeed>,
-    /// Why no verdict is possible, whatever the interval is; `None` if one is possible.
+    /// Why no verdict is possible, whatever the error level of the interval; `None` if a verdict is possible.
     barred: Option<String>,
     /// Why *better* and *worse* are not possible; `None` if they are.
     unclaimed: Option<String>,
@@ -123,7 +126,7 @@ pub(super) struct Draft {
     is_unresolved: bool,
     /// Whether the effect was computed from bounds, because too few repeats are valid.
     is_bounded: bool,
-    /// How much one step of the measurement may change the logarithm of the ratio; zero for exact values.
+    /// Uncertainty of the ratio's logarithm that comes from the resolution of the measurement; zero for exact values.
     log_step: f64,
     /// Repeats beyond the measured range, if any.
     pub(super) beyond: Option<Tested>,
@@ -136,8 +139,8 @@ pub(super) struct Pair<'a, T> {
     pub(super) b: &'a T,
 }
 
-/// Compares all metrics of two series, without verdicts yet. `direct` holds the direct baselines of A and B if they
-/// come from two runs.
+/// Compares all metrics of two series, without verdicts yet. If A and B come from two runs, `direct` holds their direct
+/// baselines.
 pub(super) fn drafts(
     Pair { a, b }: Pair<'_, Series>,
     direct: Option<Pair<'_, Series>>,
@@ -177,7 +180,8 @@ pub(super) fn drafts(
     Measure::all().filter_map(draft).collect()
 }
 
-/// Gives all drafts their verdicts, with error levels from Holm's correction at the joint error `alpha`.
+/// Computes the verdict of each draft. The error level of a draft's interval comes from `levels`, which applies Holm's
+/// correction for the joint error `alpha`.
 pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureComparison>> {
     let levels = levels(&drafts.iter().flatten().collect::<Vec<_>>(), alpha);
     let mut levels = levels.into_iter();
@@ -187,9 +191,10 @@ pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureCom
     drafts.into_iter().map(&mut finish).collect()
 }
 
-/// The two-sided error level of each draft; `None` if the draft gets no verdict. Drafts with an interval form one
-/// family with the joint error `alpha`. Drafts with repeats beyond the measured range form a second family: with few
-/// repeats, their exact tests cannot reach the low p-values that a large family requires.
+/// The two-sided error level of each draft; `None` if the draft gets no verdict. There are two families of drafts, each
+/// with the joint error `alpha`: with an interval, and with repeats beyond the measured range (such as `> timeout`).
+/// The second family uses exact tests. With few repeats, these tests cannot reach the low p-values that one large
+/// family requires.
 fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
@@ -251,7 +256,10 @@ impl Draft {
         let effect = effect.map(|effect| effect.with(a.looks().max(b.looks())));
         let counts = match is_paired && beyond.is_none() {
             true if is_bounded => {
-                format!("A and B are both known in {}", quantity::counted(valid_a as u64, "block"))
+                format!(
+                    "A and B both have valid or bounded values in {}",
+                    quantity::counted(valid_a as u64, "block")
+                )
             }
             true => format!("A and B are both valid in {}", quantity::counted(pairs.len() as u64, "block")),
             false => format!("A has {valid_a}, B has {valid_b}"),
@@ -317,7 +325,8 @@ impl Draft {
         self.host_speed = Some(found.speed);
     }
 
-    /// The p-value for Holm's order; 1 if no claim is possible, so that other metrics lose no power.
+    /// The p-value for Holm's correction; 1 if no claim is possible, so that this metric is tested last and costs the
+    /// other metrics no statistical power.
     fn p_value(&self) -> f64 {
         let may_claim = self.barred.is_none()
             && !self.is_unresolved
@@ -341,7 +350,8 @@ impl Draft {
 
     fn is_within_bias(&self) -> bool {
         match &self.beyond {
-            // Without a ratio, the difference cannot be compared with the bias, so any significant bias counts.
+            // With repeats beyond the measured range, there is no ratio to compare with the bias. So any significant
+            // bias counts as a possible explanation of the difference.
             Some(_) => self.log_bias() > 0.0,
             None => self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias()),
         }
@@ -358,7 +368,8 @@ impl Draft {
         let (verdict, why) = level.map(judged).unzip();
         let why = why.unwrap_or_default();
         let is_decided = verdict.is_some_and(|verdict| verdict != Verdict::Undecided);
-        // If A has too many repeats beyond the measured range, B cannot be worse even with all its repeats beyond.
+        // Whether B can be significantly worse. If too many repeats of A are beyond the measured range, it cannot, even
+        // if all repeats of B are beyond it.
         let is_within_reach =
             |beyond: &Tested| self.barred.is_none() && level.is_some_and(|level| beyond.least <= level);
         let could_be = effect.is_some() || self.beyond.as_ref().is_some_and(is_within_reach);
@@ -408,9 +419,9 @@ impl Draft {
         let interval = widened(effect.log_interval(level), self.log_step);
         let bias = self.bias.map(|bias| bias.words()).unwrap_or_default();
         match place(interval, self.log_margin()) {
-            Place::Above | Place::Below if self.is_within_bias() => {
-                undecided(format!("the direct baselines differ by at least as much: B / A is {bias}"))
-            }
+            Place::Above | Place::Below if self.is_within_bias() => undecided(format!(
+                "the difference does not exceed that of the direct baselines (B / A: {bias})"
+            )),
             Place::Above | Place::Below if self.unclaimed.is_some() => {
                 undecided(self.unclaimed.clone().unwrap_or_default())
             }
@@ -435,7 +446,7 @@ impl Draft {
 }
 
 /// Returns why the uncertainty is unknown: all repeats of A are equal and all repeats of B are equal, or all blocks
-/// have the same ratio. `None` if the uncertainty is known. If only one dataset has equal values, for example because
+/// have the same ratio. `None` if the uncertainty is known. If only one dataset has equal repeats, for example because
 /// another program rounded them, the other dataset shows the spread.
 fn alike(a: &[f64], b: &[f64], effect: Option<Effect>) -> Option<String> {
     let what = match is_alike(a) && is_alike(b) {
@@ -492,8 +503,8 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
     has_logs.then(|| (logs / values.len() as f64).exp())
 }
 
-/// How much the logarithm of a value changes if the true value is one `step` of the measurement lower. `greater` is the
-/// greater of two values, so that the result is the same for A / B and B / A.
+/// How much the logarithm of `greater` decreases if `greater` decreases by one `step` of the measurement. `greater` is
+/// the higher of the means of A and B, so the result is the same for A / B and B / A.
 fn log_step(greater: f64, step: f64) -> f64 {
     if greater > step { -(1.0 - step / greater).ln() } else { 0.0 }
 }

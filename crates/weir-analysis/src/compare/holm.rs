@@ -1,4 +1,5 @@
-//! Holm's correction for many comparisons with one joint error level, expressed as error levels of their intervals.
+//! Holm's correction for many comparisons. It turns one joint error level into an error level for the interval of each
+//! comparison.
 //!
 //! Holm (Scandinavian Journal of Statistics 6, 1979) tests the lowest p-value at `alpha / m`, the next at `alpha / (m -
 //! 1)` and so on, and stops at the first p-value that is too large. Each interval gets the level of its test. All

@@ -2,10 +2,12 @@
 //!
 //! A core is slower if its sibling thread is busy, if a neighbour uses its caches, or if its frequency is low. A slow
 //! core also slows down the rig's own programs. They do the same work per request with every gateway, so their CPU time
-//! shows the speed of the host. A straight line is fitted to the blocks on logarithms: it relates the ratio of two
-//! gateways to the ratio of the rig's CPU time. The corrected ratio is the intercept of this line: the ratio of the
-//! gateways where the rig's ratio is 1. This is the analysis of covariance (R. A. Fisher, *Statistical Methods for
-//! Research Workers*, 4th edition, 1932, section 49.1) for pairs.
+//! shows the speed of the host.
+//!
+//! Each block has two ratios B / A: the ratio of the gateways' CPU time, and the ratio of the rig's CPU time. A
+//! straight line is fitted to the logarithms of these ratios. The corrected ratio is the gateways' ratio on this line
+//! where the rig's ratio is 1. This is the analysis of covariance for paired values (R. A. Fisher, *Statistical Methods
+//! for Research Workers*, 4th edition, 1932, section 49.1).
 
 use serde::Serialize;
 
@@ -25,14 +27,14 @@ pub struct HostSpeed {
     pub rig: f64,
     /// 95 % interval of `rig`.
     pub rig_interval: [f64; 2],
-    /// The exponent that links the rig's ratio to the gateways' ratio: 1 if both slow down alike, 0 if they are
-    /// unrelated.
+    /// Exponent of the relation between the ratios B / A: the gateways' ratio grows with this power of the rig's ratio.
+    /// 1 if gateways and rig slow down alike, 0 if their speeds are unrelated.
     pub power: f64,
 }
 
 impl HostSpeed {
-    /// Whether the rig's CPU time differs significantly between A and B. Then the rig's own work may differ, so claims
-    /// must hold with and without the correction.
+    /// Whether the rig's CPU time differs significantly between A and B. If so, the rig itself may have done different
+    /// work. Then a verdict of better, worse or the same must hold both with and without the correction.
     pub fn rig_differs(&self) -> bool {
         let [low, high] = self.rig_interval;
         low > 1.0 || high < 1.0
@@ -45,8 +47,9 @@ pub(super) struct Corrected {
     pub(super) speed: HostSpeed,
 }
 
-/// Corrects the ratios B / A of `blocks` (number and ratio of each block) by the CPU time of the rig in A and in B.
-/// `None` with too few blocks, if the rig has no value in a block, or if the rig's ratio is the same in all blocks.
+/// Corrects the ratios B / A of `blocks` (number and ratio of each block) for the speed of the host, measured by the
+/// rig's CPU time in A and B. Returns `None` if there are too few blocks, if a block has no rig value, or if the rig's
+/// ratio is the same in all blocks.
 pub(super) fn corrected(blocks: &[(u32, f64)], rig_a: &Figure, rig_b: &Figure) -> Option<Corrected> {
     let of_rig = rig_b.paired(rig_a, |b, a| b / a);
     let rig = |(repeat, _): &(u32, f64)| of_rig.iter().find(|of| of.repeat == *repeat)?.value().map(f64::ln);
@@ -74,9 +77,8 @@ struct Line {
 }
 
 impl Line {
-    /// Fits the line; `None` if all `x` are equal. The variance of the line's value at `x` = 0 is the variance of the
-    /// residuals times (1/n + mean(x)² / Sxx) (N. R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition,
-    /// 1998, section 1.4).
+    /// Fits the line; `None` if all `x` are equal. The formula for the standard error of the line at `x` = 0 is from N.
+    /// R. Draper and H. Smith, *Applied Regression Analysis*, 3rd edition, 1998, section 1.4.
     fn through(x: &[f64], y: &[f64]) -> Option<Self> {
         let n = x.len() as f64;
         let (mean_x, mean_y) = (mean(x), mean(y));
@@ -134,7 +136,8 @@ mod tests {
         assert!((found.speed.measured / found.speed.rig.powf(1.2) - 1.1).abs() < 1e-9);
         let more = rig(&speeds.map(|speed| 20.0 * (1.5 + 0.01 * speed)));
         assert!(corrected(&blocks, &rig(&[20.0; 7]), &more).unwrap().speed.rig_differs());
-        // No correction: too few blocks, a block without a value of the rig, or equal ratios of the rig in all blocks.
+        // Returns `None` in three cases: too few blocks, a block without a rig value, and the same rig ratio in all
+        // blocks.
         assert!(corrected(&blocks[..5], &rig(&[20.0; 7]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&[20.0; 6]), &rig(&speeds)).is_none());
         assert!(corrected(&blocks, &rig(&speeds), &rig(&speeds)).is_none());

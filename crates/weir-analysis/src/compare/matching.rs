@@ -31,7 +31,7 @@ pub(super) fn conditions(a: &Dataset, b: &Dataset) -> Result<Vec<Difference>, Co
     }
     match (&a.source, &b.source) {
         (Source::Run(of_a), Source::Run(of_b)) if of_a.run.id == of_b.run.id => {
-            // If A or B does not name a gateway, each gateway would be compared with itself.
+            // Within one run, A and B must be two different gateways.
             match of_a.gateway.as_ref().zip(of_b.gateway.as_ref()) {
                 Some((of_a, of_b)) if of_a != of_b => Ok(Vec::new()),
                 _ => Err(CompareError::Same(same_run(of_a, of_b))),
@@ -59,9 +59,10 @@ pub(super) fn is_one_run(a: &Dataset, b: &Dataset) -> bool {
 }
 
 /// Pairs each series of B with the series of A that has the same gateway, axes and load. If A and B each name one
-/// gateway, the gateways may differ. If a run is compared with results of another program, both must have exactly one
-/// series. Values of findings without a load point, such as starts, faults and searches, are paired by the same
-/// properties, but never with a load.
+/// gateway, the gateways may differ. If only one of A and B is a run of weir, each must have exactly one series.
+///
+/// Some series contain only findings, such as starts, faults and searches. They are paired in the same way, but never
+/// with the series of a load.
 pub(super) fn matched<'a>(
     a: &'a Dataset,
     b: &'a Dataset,
@@ -91,7 +92,7 @@ pub(super) fn matched<'a>(
             _ => Err(CompareError::Several { label: label.clone(), names: names(several) }),
         };
     }
-    // If a load is requested, a load without a name matches it.
+    // If a load is requested by name, it also matches an unnamed load of the other dataset.
     let is_same_load = |one: &Series, other: &Series| {
         one.load == other.load || load.is_some() && (one.load.is_empty() || other.load.is_empty())
     };
@@ -133,8 +134,8 @@ fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
 }
 
 impl Matched<'_> {
-    /// Names the series that only A or only B has. A series of findings is listed only if no other series of its
-    /// gateway and load is compared or listed.
+    /// Lists the series that only A or only B has. Omits a series that holds only findings if a compared series, or a
+    /// listed series with values of a load, has the same gateway and load.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
         let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
@@ -176,9 +177,9 @@ impl Matched<'_> {
         failed
     }
 
-    /// Values of findings that A reached and B did not, in words: for example, because a gateway in B never recovers,
-    /// or because a search finds no capacity. `is_open` selects the compared metrics whose verdict is not already
-    /// worse.
+    /// States which values of findings A has and B lacks. For example, a gateway in B never recovers, or a search finds
+    /// no capacity. Reports only metrics for which `is_open` returns true. The caller selects the metrics with a
+    /// verdict other than *worse*.
     pub(super) fn not_reached(
         &self,
         a: &Dataset,
@@ -231,7 +232,7 @@ fn is_of_gateway(reason: &Reason) -> bool {
     matches!(reason, Reason::Errors | Reason::Overloaded | Reason::Throttled | Reason::NotStationary)
 }
 
-/// Gateway, load and axes in words; for findings also the metrics.
+/// Describes a series by gateway, load and axes; for a finding, also by its metrics.
 fn words(series: &Series) -> String {
     if series.is_load() {
         return series.words();

@@ -11,7 +11,7 @@ use crate::findings::{Better, Column, Compared, Unit, compared};
 const CPU_MARGIN: f64 = 0.05;
 /// Margin of throughput, and of median and mean latency, as share.
 const MIDDLE_MARGIN: f64 = 0.10;
-/// Margin of every other quantile, as share.
+/// Margin of all latencies except median and mean, as share.
 const TAIL_MARGIN: f64 = 0.25;
 
 /// A metric of a comparison.
@@ -87,8 +87,8 @@ impl Measure {
         }
     }
 
-    /// The name in tables and sentences: `CPU per request`, `p99 latency`. For findings, it is the same as
-    /// [`Measure::name`], because their column heads are ambiguous outside their tables.
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`. A column of a finding keeps its
+    /// [`Measure::name`], because its heading is ambiguous outside the table of the finding.
     pub fn title(self) -> String {
         match self {
             Self::Throughput => "throughput".into(),
@@ -118,7 +118,7 @@ impl Measure {
         matches!(self, Self::Finding(_))
     }
 
-    /// Whether the metric is CPU time of a load, which depends on load point and host speed.
+    /// Whether the metric is a CPU time or a count per CPU second. Both depend on the load point and on host speed.
     pub(super) fn is_cpu_time(self) -> bool {
         match self {
             Self::CpuPerRequest => true,
@@ -135,8 +135,7 @@ impl Measure {
         }
     }
 
-    /// Words for a repeat without a value, for example `no capacity found`. `None` if a missing value says nothing
-    /// about the gateway.
+    /// What a missing value shows about the gateway, as text: `no capacity found`. `None` if it shows nothing.
     pub(super) fn absent_words(self) -> Option<&'static str> {
         match self {
             Self::Finding(of) => Some(of.column.absent).filter(|words| !words.is_empty()),
@@ -197,7 +196,7 @@ impl Margins {
         self.0.insert(measure.name().to_owned(), share);
     }
 
-    /// The margin of a measure, as share.
+    /// The margin of a measure as a share, such as 0.05 for 5 %.
     pub fn of(&self, measure: Measure) -> f64 {
         let by_default = match measure {
             Measure::CpuPerRequest => CPU_MARGIN,
@@ -232,7 +231,7 @@ mod tests {
         let shares = ["cpu", "throughput", "p50", "p99", "p99.9"]
             .map(|name| margins.of(Measure::named(name).unwrap()));
         assert_eq!(shares, [0.05, 0.1, 0.1, 0.25, 0.5]);
-        assert_eq!(margins.of(Measure::Latency("p9999")), 0.6, "also by the name of the field");
+        assert_eq!(margins.of(Measure::Latency("p9999")), 0.6, "margins also accept field names");
         margins.set(Measure::CpuPerRequest, 0.02);
         assert_eq!(margins.of(Measure::CpuPerRequest), 0.02);
     }

@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// Position of the interval of the ratio B / A relative to a margin. Both are logarithms.
+/// Position of the interval of ln(B / A) relative to the margin, which is also a logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Above,

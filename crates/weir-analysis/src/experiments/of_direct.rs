@@ -3,7 +3,7 @@
 use crate::figures::quantity::percent;
 use crate::points::{Point, Row};
 
-/// States the lowest and the highest valid share of each gateway.
+/// States each gateway's lowest and highest valid share of the direct throughput.
 pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
     let mut limited = false;
     let said: Vec<String> = gateways
@@ -30,13 +30,13 @@ pub(super) fn conclude(closed: &[&Point], gateways: &[&str]) -> Vec<String> {
         false => "",
     };
     vec![format!(
-        "Share of the direct throughput, over all connection counts and limits: {}{bound}.",
+        "Share of the direct throughput at all connection counts and limits: {}{bound}.",
         said.join(", ")
     )]
 }
 
-/// The share, or its upper bound, and whether the rig limited the direct baseline. `None` if the share is not a
-/// headline.
+/// Throughput as share of the direct baseline, and whether the rig limited the baseline. If so, the share is an upper
+/// bound. `None` if the share is not a headline.
 fn share(row: &Row) -> Option<(f64, bool)> {
     let to_direct = row.ratio_to_direct.as_ref().filter(|to_direct| to_direct.ratio.headline)?;
     let known = to_direct.known();

@@ -100,14 +100,15 @@ fn compared(gateway: &str, least: &Full<'_>, greatest: &Full<'_>, efficiency: &F
     )
 }
 
-/// States the loss per added core. Empty if at most one core was added: with exactly one, the total loss is the same;
-/// with less, the value would be an extrapolation.
+/// States the loss per added core. Empty unless more than one core was added: for one core, it would repeat the total
+/// loss; for less than one, it would be an extrapolation.
 fn each(least: &Full<'_>, greatest: &Full<'_>, efficiency: &Figure) -> String {
     let added = greatest.cpus - least.cpus;
     if added > 1.0 { format!(" ({} per added core)", lost(efficiency, added)) } else { String::new() }
 }
 
-/// Formats the lost share divided by `parts`, with its interval.
+/// Formats the lost share of throughput per core, with its interval. The share is divided by `parts`, such as the
+/// number of added cores.
 fn lost(efficiency: &Figure, parts: f64) -> String {
     let share = |efficiency: f64| (1.0 - efficiency) / parts;
     let mean = efficiency.mean.map_or_else(|| "n/a".to_owned(), |mean| percent(share(mean)));
@@ -121,8 +122,10 @@ fn lost(efficiency: &Figure, parts: f64) -> String {
 
 fn not_compared(gateway: &str, full: &[Full<'_>], uncounted: &[String]) -> String {
     let filled = match full {
-        [] => "no limit with valid loads is saturated".to_owned(),
-        [only, ..] => format!("only the limit of {} is saturated, at {}", cores(only.cpus), rate(mean(only))),
+        [] => "no valid load saturates a CPU limit".to_owned(),
+        [only, ..] => {
+            format!("valid loads saturate only the limit of {}, at {}", cores(only.cpus), rate(mean(only)))
+        }
     };
     let without = match uncounted {
         [] => String::new(),

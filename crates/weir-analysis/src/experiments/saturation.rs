@@ -10,17 +10,17 @@ use crate::points::{Point, Row};
 use super::trend::{self, Level};
 use super::{DataLimit, connections};
 
-/// Throughput of a gateway by number of connections, at one limit of its data plane.
+/// Throughput of a gateway by number of connections, with one CPU and memory limit of its data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
     /// The gateway's name.
     pub gateway: String,
     /// Index of the limit in the experiment's `limits`.
     pub limit: usize,
-    /// Numbers of connections whose load is valid, ascending.
+    /// Numbers of connections at which the load is valid, ascending.
     pub counted_at: Vec<u32>,
-    /// Numbers of connections at which the limit is saturated: CPU use is at least
-    /// [`weir_results::Thresholds::full_load_share`].
+    /// Numbers of connections that saturate the CPU limit: the data plane uses at least the share
+    /// [`weir_results::Thresholds::full_load_share`] of the limit.
     pub full_at: Vec<u32>,
     /// The highest throughput at full load; `None` if the limit is never saturated.
     pub maximum: Option<Maximum>,
@@ -35,11 +35,11 @@ pub struct Maximum {
     pub connections: u32,
     /// Complete responses per second.
     pub throughput_per_s: Figure,
-    /// Throughput divided by the cores of the limit.
+    /// Throughput divided by the CPU limit in cores.
     pub per_core_per_s: Figure,
 }
 
-/// The values at a number of connections whose load is valid.
+/// The values of a valid load at one number of connections.
 struct Step<'a> {
     connections: u32,
     throughput: &'a Figure,
@@ -77,8 +77,8 @@ pub(super) fn saturation(
     }
 }
 
-/// States with how many connections a limit is saturated: `at 8 connections`, `from 8 connections on`, `at 4 and 12
-/// connections`.
+/// Describes at which numbers of connections a limit is saturated: `at 8 connections`, `from 8 connections on`, `at 4
+/// and 12 connections`.
 pub(super) fn full_where(full_at: &[u32], counted_at: &[u32]) -> String {
     match full_at {
         [] => "nowhere".to_owned(),

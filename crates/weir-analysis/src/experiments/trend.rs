@@ -4,16 +4,18 @@ use crate::figures::figure::Figure;
 
 use super::connections;
 
-/// The trend, from the intervals of the first, the best and the last level. A level is a number of connections.
+/// How throughput changes with the number of connections (the level). The confidence intervals of three levels decide:
+/// the first, the best and the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trend {
     /// The interval of the best level overlaps with the intervals of the first and the last level.
     Flat,
-    /// The best level is above the first, but overlaps with the last.
+    /// The interval of the best level is above the first level's interval, and overlaps with the last level's interval.
     Rising,
-    /// The best level is above the last, but overlaps with the first.
+    /// Throughput falls: the interval of the best level overlaps with the first level's interval, but is above the last
+    /// level's interval.
     Falling,
-    /// The best level is above the first and the last.
+    /// The interval of the best level is above the intervals of the first and the last level.
     Peaked,
 }
 
@@ -49,7 +51,7 @@ pub(super) fn words(levels: &[Level<'_>]) -> Option<String> {
     };
     Some(match trend(levels)? {
         Trend::Flat => {
-            format!("more connections give the same throughput within the intervals ({})", over(first, last))
+            format!("more connections give the same throughput ({}; intervals overlap)", over(first, last))
         }
         Trend::Rising => format!("more connections give more throughput ({})", over(first, &best)),
         Trend::Falling => format!("more connections give less throughput ({})", over(&best, last)),
@@ -80,11 +82,12 @@ mod tests {
         check(&[], None);
         check(&[100.0], None);
         let flat =
-            "more connections give the same throughput within the intervals (-1.0 % from 4 to 8 connections)";
+            "more connections give the same throughput (-1.0 % from 4 to 8 connections; intervals overlap)";
         check(&[100.0, 99.0], Some((Trend::Flat, flat)));
         let rising = "more connections give more throughput (+50.0 % from 4 to 12 connections)";
         check(&[100.0, 120.0, 150.0], Some((Trend::Rising, rising)));
-        // The best level is in the middle, and the last one overlaps with it.
+        // The second level is the best. Its interval and the last level's interval overlap, so the trend is rising and
+        // not peaked.
         let rising = "more connections give more throughput (+50.0 % from 4 to 8 connections)";
         check(&[100.0, 150.0, 148.0], Some((Trend::Rising, rising)));
         let falling = "more connections give less throughput (-20.0 % from 4 to 12 connections)";

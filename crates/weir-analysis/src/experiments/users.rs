@@ -1,4 +1,4 @@
-//! Conclusions about users at the highest limit.
+//! Conclusions about users (connections) at the highest limit of the data plane.
 
 use crate::figures::quantity::{percent, rate};
 use crate::points::conclusions::{by_reason, join, with_interval};
@@ -6,7 +6,8 @@ use crate::points::conclusions::{by_reason, join, with_interval};
 use super::saturation::{Maximum, Saturation, full_where};
 use super::{DataLimit, connections};
 
-/// States which gateways saturate the highest limit, with how many connections, and the throughput at full load.
+/// For the highest CPU limit, states which gateways saturate it, at which numbers of connections, and their throughput
+/// at full load.
 pub(super) fn conclude(limits: &[DataLimit], saturations: &[Saturation], full_share: f64) -> Vec<String> {
     let Some(limit) = limits.last().filter(|limit| limit.cpus.is_some()) else { return Vec::new() };
     let counted: Vec<&Saturation> = saturations
@@ -27,8 +28,8 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
         .map(|(at, names)| format!("reached by {} {at}", join(names)))
         .collect();
     let not_reached = |saturation: &&Saturation| {
-        // If a load is excluded, the sentence names the valid loads, because the excluded load might have saturated the
-        // limit.
+        // If a load is excluded, the sentence names the valid loads: it is unknown whether the excluded load saturated
+        // the limit.
         let is_whole = saturation.counted_at.len() == limit.closed.len();
         let numbers: Vec<String> = saturation.counted_at.iter().map(u32::to_string).collect();
         let with = match saturation.counted_at.as_slice() {

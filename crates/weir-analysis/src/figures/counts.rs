@@ -14,7 +14,7 @@ pub struct RequestCounts {
     pub requests: u64,
     /// Number of failed requests: a status of 400 or more, a failed check, or no complete response.
     pub fails: u64,
-    /// Failures per second of the phases; `None` without a phase.
+    /// Failures per second: `fails` divided by the total duration of the phases. `None` if this duration is zero.
     pub fails_per_s: Option<f64>,
 }
 

@@ -12,9 +12,9 @@ const ROUNDING_S: f64 = 1e-6;
 /// Minimum and maximum CPU use of the data plane in single seconds of the sustained phases, as share of its CPU limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuRange {
-    /// Share in the second with the lowest use.
+    /// CPU use in the second with the lowest use, as share of the CPU limit.
     pub least: f64,
-    /// Share in the second with the highest use.
+    /// Maximum CPU use in a single second, as share of the limit.
     pub greatest: f64,
     /// Whether the range covers valid repeats; if none is valid, it covers all repeats and is invalid.
     pub counts: bool,
@@ -23,7 +23,7 @@ pub struct CpuRange {
 /// The range of the CPU use in the valid repeats, or in all repeats if none is valid; `None` without a limit or
 /// samples.
 ///
-/// A phase without a complete sampled second contributes the mean share of the phase.
+/// If a phase has no complete sampled second, its mean CPU use is used.
 pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     let is_valid = |repeat: &Repeat<'_>| repeat.reasons(Metric::Cpu).is_empty();
     let counts = repeats.iter().any(is_valid);
@@ -34,7 +34,8 @@ pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     Some(CpuRange { least, greatest, counts })
 }
 
-/// The share in each complete second of the phase. If no such second was sampled, the share of the whole phase.
+/// CPU use as share of the limit, in each complete second of the phase. If no such second was sampled, the share in the
+/// whole phase.
 fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
     let (parts, measurement) = (&repeat.cell.parts, repeat.measurement);
     let Some(limit_cpus) = data_limit_cpus(parts) else { return Vec::new() };

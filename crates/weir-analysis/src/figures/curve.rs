@@ -12,14 +12,14 @@ pub struct CurvePoint {
     pub latency_ns: u64,
 }
 
-/// Number of curve points for each factor of ten in the share of slower requests, such as from 10 % to 1 %.
+/// Number of curve points per factor of ten in the share of slower requests (`1 - quantile`), such as from 10 % to 1 %.
 const POINTS_PER_DECADE: u32 = 12;
 
-/// The curve of all `records` together, up to the rank of the last answered request.
+/// The latency curve of all `records` together. It ends where the share of slower requests (`1 - quantile`) corresponds
+/// to less than one request, or where the quantile falls on an unanswered request.
 ///
-/// Quantiles are spaced evenly in the logarithm of the share of slower requests, so tails have the same resolution as
-/// the middle. The curve ends where fewer than one request is slower. Unreadable records are skipped; without records
-/// the curve is empty.
+/// Quantiles are evenly spaced in `log(1 - quantile)`, so tails have the same resolution as the middle. Unreadable
+/// records are skipped; without records, the curve is empty.
 pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -> Vec<CurvePoint> {
     let mut merged = weir_results::new_histogram();
     let mut unanswered = 0_u64;
@@ -32,7 +32,7 @@ pub(crate) fn latency_curve<'a>(records: impl Iterator<Item = &'a LoadRecord>) -
     curve(&merged, unanswered)
 }
 
-/// The curve of a histogram and of `unanswered` further requests, which rank as the slowest.
+/// The latency curve of the requests in `histogram`, plus `unanswered` requests, which rank as the slowest.
 pub fn curve(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64) -> Vec<CurvePoint> {
     let total = histogram.len().saturating_add(unanswered);
     if histogram.is_empty() {

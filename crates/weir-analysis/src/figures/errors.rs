@@ -1,8 +1,9 @@
 //! The error share of each repeat, with bounds that hold even if the repeat is invalid.
 //!
 //! A status of 400 or more, a failed check and a broken connection are always errors of the gateway, even on a noisy
-//! host. Timed-out and dropped requests may also be caused by a host, a generator or an upstream that is short of CPU.
-//! If a repeat has such a cause, they count only toward the upper bound. `docs/ci.md` describes the rule.
+//! host. Timed-out and dropped requests can have another cause: a host, a generator or an upstream that is short of
+//! CPU. If a repeat has a reason in `OTHERS`, its timed-out and dropped requests count only toward the upper bound.
+//! `docs/ci.md` describes the rule.
 
 use serde::Serialize;
 use weir_results::{Reason, Requests};
@@ -35,7 +36,7 @@ const OTHERS: [Reason; 5] = [
 
 impl ErrorShare {
     pub(crate) fn of(repeat: &Repeat<'_>) -> Self {
-        // The reasons of latency are used, because each of `OTHERS` can make latency invalid.
+        // Each of `OTHERS` can make latency invalid, so it is enough to check the reasons why latency is invalid.
         let reasons = repeat.reasons(Metric::Latency).iter().copied();
         let reasons: Vec<Reason> = reasons.filter(|reason| OTHERS.contains(reason)).collect();
         let requests = &repeat.measurement.record.result.requests;

@@ -18,7 +18,7 @@ pub const HEADLINE_REPEATS: usize = 3;
 pub enum Sample {
     /// A measured value.
     Value(f64),
-    /// A quantile that ranks among the unanswered requests: above the timeout.
+    /// The quantile lies among the unanswered requests, so it is above the timeout.
     BeyondTimeout,
     /// The value was not measured.
     #[default]
@@ -68,13 +68,13 @@ impl Range {
     }
 }
 
-/// The interval of a noisy value: how far it reaches, and how far the scenario allows.
+/// Why a value is noisy: its interval reaches further from the mean than the scenario allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Noise {
     /// Distance from the mean to the farther end of the interval, as share of the mean; for added latency, as share of
     /// the total latency.
     pub reach: f64,
-    /// The share that the scenario allows.
+    /// The maximum of `reach` that the scenario allows.
     pub allowed: f64,
 }
 
@@ -84,14 +84,14 @@ pub struct Noise {
 /// false. Tables mark such a mean as invalid, and conclusions use only its bounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Mean of the valid repeats, or of all if none is valid. `None` if nothing was measured, or if one of the repeats
-    /// that the mean covers is beyond the timeout.
+    /// Mean of the valid repeats, or of all if none is valid. `None` if nothing was measured, or if the value of one of
+    /// these repeats is above the timeout.
     pub mean: Option<f64>,
     /// The 95 % t interval; `None` for fewer than two valid repeats.
     pub interval: Option<[f64; 2]>,
     /// Number of valid repeats.
     pub valid: usize,
-    /// Whether one of the repeats that the mean covers is beyond the timeout.
+    /// Whether the mean covers a repeat whose value is beyond the timeout.
     pub beyond_timeout: bool,
     /// Whether the value may be quoted: it is a headline metric of its load, has enough valid repeats, and is not
     /// noisy.
@@ -127,8 +127,8 @@ impl Figure {
         Self::of_judged(values.into_iter().map(|value| (value, Vec::new())))
     }
 
-    /// Computes a metric from positive values, one per repeat, each with the reasons why it is invalid. `None` means
-    /// not measured.
+    /// Computes a metric from one positive value per repeat. A value is invalid if it has reasons. `None` means not
+    /// measured.
     pub fn of_judged(values: impl IntoIterator<Item = (Option<f64>, Vec<Reason>)>) -> Self {
         let repeated = |(repeat, (value, reasons)): (usize, (Option<f64>, Vec<Reason>))| Repeated {
             repeat: u32::try_from(repeat).unwrap_or(u32::MAX),
@@ -165,7 +165,8 @@ impl Figure {
         }
     }
 
-    /// How often the metric was evaluated while repeats were added.
+    /// Whether the metric was evaluated once, after the planned repeats, or any number of times while repeats were
+    /// added.
     pub(crate) fn looks(&self) -> Looks {
         self.method.looks
     }
@@ -198,8 +199,9 @@ impl Figure {
         self
     }
 
-    /// Removes the headline mark if the interval reaches further from the mean than `allowed`, a share of `base`.
-    /// Returns how far it reaches, as share of `base`; `None` if the mark was not removed.
+    /// Removes the headline mark if an end of the confidence interval is further from the mean than `allowed` times
+    /// `base`. Returns the distance from the mean to the farther end, as share of `base`; `None` if the mark was not
+    /// removed.
     pub(crate) fn judge_noise(&mut self, base: f64, allowed: f64) -> Option<f64> {
         let (mean, [low, high]) = (self.mean?, self.interval?);
         let distance = (high - mean).max(mean - low);
@@ -264,7 +266,8 @@ impl Figure {
         self.extreme(f64::min)
     }
 
-    /// The maximum of the repeats that the mean covers; beyond the timeout if one of these repeats is.
+    /// The maximum of the repeats that the mean covers; [`Sample::BeyondTimeout`] if the value of one of these repeats
+    /// is above the timeout.
     pub fn greatest(&self) -> Sample {
         if self.beyond_timeout { Sample::BeyondTimeout } else { self.extreme(f64::max) }
     }
@@ -283,8 +286,8 @@ impl Figure {
         !self.bounds.is_empty()
     }
 
-    /// The ends of the value's range in a chart: its bounds if one is known, else its interval. The mean replaces an
-    /// unknown bound.
+    /// The ends of the value's range in a chart: the bounds if at least one is known, else the interval. If only one
+    /// bound is known, the mean replaces the other.
     pub fn ends(&self) -> Option<[f64; 2]> {
         match (self.is_bounded(), self.mean) {
             (true, mean) => Some([self.bounds.low.or(mean)?, self.bounds.high.or(mean)?]),
@@ -298,7 +301,8 @@ impl Figure {
         self.valid > 0 && self.noise.is_none()
     }
 
-    /// The distinct reasons why repeats are invalid, each with its number of repeats. Noise counts for all repeats.
+    /// The distinct reasons why repeats are invalid, each with its number of repeats. If the value is too noisy,
+    /// `Reason::Noisy` is added with the number of all repeats.
     pub fn reasons(&self) -> Vec<(Reason, usize)> {
         let mut counted = counted_reasons(self.repeats.iter().flat_map(|repeated| &repeated.reasons));
         counted.extend(self.noise.map(|_| (Reason::Noisy, self.repeats.len())));
@@ -327,7 +331,8 @@ fn moved_ends(valid: &[&Repeated], method: Method) -> Option<[f64; 2]> {
     Some([interval(|range| range.low)?[0], interval(|range| range.high)?[1]])
 }
 
-/// The lower and the upper bound from all repeats that are valid or bounded; empty if no repeat is bounded.
+/// Combines the bounds of the repeats into one lower and one upper bound. An exact value counts as both of its bounds.
+/// Empty if no repeat is bounded.
 fn bounds(repeats: &[Repeated], method: Method) -> Range {
     if !repeats.iter().any(Repeated::is_bounded) {
         return Range::default();
@@ -363,7 +368,7 @@ impl Repeated {
         !self.reasons.is_empty() && !self.range.is_empty()
     }
 
-    /// Whether the value is valid and interference cannot have changed it.
+    /// Whether the value is valid and exact: interference cannot have changed it at all.
     fn is_exact(&self) -> bool {
         self.reasons.is_empty() && self.range.is_empty()
     }

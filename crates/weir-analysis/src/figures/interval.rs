@@ -11,7 +11,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// A mean over repeats with its t interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Mean: geometric on logarithms, arithmetic for differences.
+    /// The geometric mean. For differences, or if a value is zero, the arithmetic mean.
     pub mean: f64,
     /// Both ends of the interval; `None` for fewer than two repeats.
     pub interval: Option<[f64; 2]>,
@@ -32,7 +32,7 @@ pub fn of_figures(values: &[f64]) -> Option<Estimate> {
 pub struct Method {
     /// Scale on which values are symmetric about their mean.
     pub scale: Scale,
-    /// How often the values were evaluated while repeats were added.
+    /// Whether the values were evaluated once, or repeatedly while repeats were added.
     pub looks: Looks,
 }
 
@@ -42,7 +42,7 @@ pub enum Scale {
     /// Logarithms, for positive values.
     #[default]
     Logarithm,
-    /// The values themselves, for differences.
+    /// The values as they are, without logarithms; for differences.
     Linear,
 }
 

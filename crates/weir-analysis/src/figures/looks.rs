@@ -13,21 +13,22 @@
 //! prior on the scale. By Ville's inequality, it ever exceeds 1 / a with probability at most a. So the interval
 //! contains all means with B below 1 / a (Lai, *Annals of Statistics* 4, 1976; Wang and Ramdas, arXiv:2310.03722).
 
-/// The c² of the formula at the top of this file. With 0.1, intervals are narrowest from about ten repeats on.
+/// c² in the formula at the top of this file. The value 0.1 is nearly the best for five repeats, at error levels of 5 %
+/// and 1 %. For a hundred repeats, the best value would make intervals 10 to 15 % narrower.
 const PRECISION: f64 = 0.1;
 
 /// How often a value was evaluated while its repeats were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Looks {
-    /// Once, after the planned repeats.
+    /// The value was evaluated once, after the planned repeats.
     #[default]
     Once,
-    /// After any number of repeats.
+    /// The value was evaluated any number of times while repeats were added.
     Any,
 }
 
-/// Half the width of the interval at the two-sided error `level`, in standard errors of a mean of `n` values; infinite
-/// for too few values.
+/// Half the width of the confidence interval for a mean of `n` values, in standard errors; infinite if `n` is too
+/// small. `level` is the two-sided error level of the interval.
 pub(crate) fn reach(n: f64, level: f64) -> f64 {
     let shrink = PRECISION / (n + PRECISION);
     let bound = (shrink.sqrt() * level).powf(-2.0 / n);
@@ -38,8 +39,8 @@ pub(crate) fn reach(n: f64, level: f64) -> f64 {
     (x * (n - 1.0)).sqrt()
 }
 
-/// The lowest error level at which the interval excludes a value that is `distance` standard errors away from a mean of
-/// `n` values.
+/// The p-value of a hypothetical mean that is `distance` standard errors away from the mean of `n` values: the lowest
+/// error level at which the confidence interval excludes the hypothetical mean.
 pub(crate) fn p_value(n: f64, distance: f64) -> f64 {
     if distance <= 0.0 {
         return 1.0;

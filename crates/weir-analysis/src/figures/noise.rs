@@ -11,8 +11,9 @@ use crate::points::conclusions::with_interval;
 /// Quantiles that conclusions use.
 const QUOTED: [&str; 2] = ["p50", "p99"];
 
-/// Removes the headline mark from metrics whose intervals reach further from the mean than `allowed`, as share of the
-/// mean. For added latency, which may be near zero, `allowed` is a share of the gateway's total latency.
+/// Removes the headline mark from metrics with wide intervals: the farther end is more than `allowed` away from the
+/// mean. `allowed` is a share of the mean. For added latency, which may be near zero, it is a share of the gateway's
+/// total latency.
 pub(crate) fn mark(row: &mut Row, allowed: f64) {
     let own: Vec<(String, Option<f64>)> =
         row.latency_ns.iter().map(|(name, figure)| (name.clone(), figure.mean)).collect();
@@ -30,7 +31,7 @@ pub(crate) fn mark(row: &mut Row, allowed: f64) {
     let (quoted, others): (Vec<_>, Vec<_>) =
         row.latency_ns.iter_mut().partition(|(name, _)| QUOTED.contains(&name.as_str()));
     quoted.into_iter().for_each(|(name, figure)| judge(name, figure, time_ns));
-    // The other quantiles are marked in the tables, but are not reported as a problem.
+    // Noise in quantiles other than `QUOTED` is marked in the tables, but not reported as a problem.
     for (_, figure) in others {
         figure.mean.and_then(|mean| figure.judge_noise(mean, allowed));
     }

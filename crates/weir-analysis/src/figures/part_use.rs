@@ -19,8 +19,8 @@ pub struct PartUse {
     pub limit_cpus: Option<f64>,
     /// Memory limit, bytes; `None` without one.
     pub limit_memory_bytes: Option<u64>,
-    /// Whether a missing limit means that the part has no limit. Otherwise the limit is unknown, because weir does not
-    /// run the part.
+    /// Whether the limits are known. If true, `None` means no limit. If false, the limits are unknown, because weir
+    /// does not run the part.
     pub limits_known: bool,
     /// Cores used by the part.
     pub cpu_cores: Option<f64>,
@@ -105,7 +105,7 @@ pub(crate) fn part_use(part: &Part, repeats: &[&Repeat<'_>], counts: bool) -> Pa
     }
 }
 
-/// The usage of a part in each repeat, with the duration of its phase in seconds.
+/// The usage of a part in each repeat, with the duration of the sustained phase in seconds.
 struct Used<'a>(Vec<(&'a Usage, f64)>);
 
 impl<'a> Used<'a> {

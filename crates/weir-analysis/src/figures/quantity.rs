@@ -95,7 +95,7 @@ pub fn range(mean: &str, low: &str, high: &str) -> String {
     }
 }
 
-/// Both ends with the unit, printed once if they share it: `43.3 .. 43.9 %`.
+/// Formats an interval: `43.3 .. 43.9 %`. If its ends have different units, prints both units.
 pub fn between(low: &str, high: &str) -> String {
     let ((low_number, low_unit), (_, high_unit)) = (split_unit(low), split_unit(high));
     if low_unit == high_unit { format!("{low_number} .. {high}") } else { format!("{low} .. {high}") }
@@ -115,7 +115,7 @@ pub fn money(amount: f64) -> String {
     let is_small = amount > 0.0 && amount < 1.0;
     let places = if is_small { (2 - amount.log10().floor() as i32).min(PLACES_MAX) } else { 2 };
     let scale = 10_u64.pow(places as u32);
-    // Rounded once, as an integer, so that the HTML page rounds halves the same way.
+    // Rounds like the script of the HTML page: once, to an integer, with halves up.
     let units = (amount * scale as f64).round() as u64;
     format!("{}.{:0width$}", count(units / scale), units % scale, width = places as usize)
 }

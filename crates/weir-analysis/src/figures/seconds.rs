@@ -14,7 +14,7 @@ pub(crate) fn of_phase(measurement: &Measurement) -> Seconds<'_> {
     Seconds(measurement.record.seconds.iter().skip_while(|second| !second.sustained).collect())
 }
 
-/// How long errors, or another effect, last in the seconds of a load.
+/// How long an effect on a load, such as errors, lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Lasts<'a> {
     /// No second is affected.
@@ -25,12 +25,13 @@ pub(crate) enum Lasts<'a> {
     ToTheEnd,
 }
 
-/// A second is still near a moment if it starts less than this many seconds after the end of the moment: a gateway may
-/// be busy until then.
+/// How long a gateway may still be busy after the end of one of the `moments`, seconds. Seconds that start within this
+/// time count as near the moment.
 const NEAR_AFTER_S: f64 = 1.0;
 
 impl<'a> Seconds<'a> {
-    /// Splits the seconds into seconds near one of the `moments` (start and length, seconds), and the other seconds.
+    /// Returns the seconds near any of the `moments`, and all other seconds. A moment has a start and a length, in
+    /// seconds.
     pub(crate) fn split_near(self, moments: &[(f64, f64)]) -> (Self, Self) {
         let is_near = |second: &&LoadSecond| {
             moments.iter().any(|(t_s, took_s)| {
@@ -43,11 +44,11 @@ impl<'a> Seconds<'a> {
 }
 
 impl Seconds<'_> {
-    /// Returns how long errors or another effect last. `is_disturbed` detects the other effect in a second of the
-    /// sustained phase.
+    /// Returns how long an effect lasts. A second is affected if it has errors, or if `is_disturbed` returns true for
+    /// it. `is_disturbed` is called only for seconds of the sustained phase.
     ///
-    /// Requests that end in the drain were sent before the end of the phase, so an error in the drain means that errors
-    /// last until the end. Latencies in the drain are ignored, because slow responses are more likely to arrive there.
+    /// Requests that end in the drain were sent before the end of the phase, so errors in the drain mean that the
+    /// effect lasts until the end. Latencies in the drain are ignored, because the drain contains more slow responses.
     pub(crate) fn disturbed(&self, is_disturbed: impl Fn(&LoadSecond) -> bool) -> Lasts<'_> {
         let has_errors = |second: &LoadSecond| second.unexpected + second.lost > 0;
         let (phase, drain): (Vec<&LoadSecond>, Vec<&LoadSecond>) =
@@ -69,8 +70,8 @@ impl Seconds<'_> {
         self.0.iter().map(|second| second.sent).sum()
     }
 
-    /// Number of finished requests, with or without a complete response. It can exceed [`Self::sent`]: while a gateway
-    /// does not respond, many due requests are lost before they are sent.
+    /// Number of requests that completed, failed, timed out or were dropped. It can exceed [`Self::sent`], because
+    /// dropped requests were never sent: while a gateway does not respond, many due requests are dropped.
     pub(crate) fn ended(&self) -> u64 {
         self.0.iter().map(|second| second.completed).sum::<u64>() + self.lost()
     }
@@ -90,7 +91,7 @@ impl Seconds<'_> {
         self.unexpected() + self.lost()
     }
 
-    /// Complete responses per second; `None` if their length is 0.
+    /// Complete responses per second; `None` if [`Self::length_s`] is 0.
     pub(crate) fn rate_per_s(&self) -> Option<f64> {
         let length_s = self.length_s();
         let completed: u64 = self.0.iter().map(|second| second.completed).sum();

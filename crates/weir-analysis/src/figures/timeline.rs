@@ -183,7 +183,7 @@ mod tests {
         let seconds = [second(0.0, true, &[1_000, 1_000, 1_000]), second(1.0, true, &[9_000])];
         timeline.add(&seconds, &mut shares);
         assert_eq!(timeline.rate_per_s, [Some(2.0)]);
-        // The mean of the p50 of both seconds would be 5 us.
+        // The p50 of all four requests is 1 us. The mean of the two p50 values, one per second, would be 5 us.
         assert_eq!(timeline.p50_ns[0].map(|ns| ns / 100), Some(10));
         assert_eq!(timeline.max_ns[0].map(|ns| ns / 1_000), Some(9));
         assert_eq!(shares.heat().shares.len(), 1);

@@ -15,7 +15,7 @@ use crate::verdicts::reasons::{reason_name, reason_times};
 pub(super) const FINDER: Finder =
     Finder { key: "added-latency", columns: &[&DIFFERENCES, &COSTS, &REPEATS], find };
 
-/// In the gateway column: the name of the row that compares the two direct cells.
+/// Text in the gateway column for the row that compares the two direct cells.
 pub const RIG: &str = "the rig (A/A)";
 
 /// The quantiles in a table of differences.
@@ -152,8 +152,8 @@ fn titles<'a>(names: impl Iterator<Item = &'a str>) -> String {
     if titles.is_empty() { "–".into() } else { titles.join(", ") }
 }
 
-/// Valid repeats of a difference, with the reasons of invalid cells. Reasons of direct cells begin with `direct: `,
-/// reasons of other cells with the value of `own`.
+/// The number of valid repeats of a difference, and the reasons why cells are invalid. Reasons of direct cells start
+/// with `direct: `. Reasons of other cells start with the text in `own`.
 fn valid(of: &Figure, planned: usize, reasons: &[(Side, Reason, usize)], own: &str) -> Value {
     let words = |(side, reason, n): &(Side, Reason, usize)| {
         let whose = if *side == Side::Direct { "direct: " } else { own };
@@ -178,7 +178,7 @@ fn costs(costs: &[AuthenticationCost]) -> Table {
         cost.rows.iter().map(row).collect::<Vec<Row>>()
     };
     Table {
-        caption: "Cost of authentication: latency with minus latency without authentication".into(),
+        caption: "Cost of authentication: latency with it minus latency without it".into(),
         columns: &COSTS,
         rows: costs.iter().flat_map(of_cost).collect(),
     }

@@ -1,5 +1,5 @@
-//! Upstream requests per client request, if the upstream counts them by kind. A gateway that authenticates clients at
-//! the upstream sends additional requests.
+//! Compares the number of upstream requests with the number of client requests. This requires an upstream that counts
+//! its requests by kind. Authenticating clients at the upstream, for example, adds upstream requests.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::points::measured::Repeats;
 
 pub(super) const FINDER: Finder = Finder { key: "amplification", columns: &[&COLUMNS], find };
 
-/// The column that replaces the axes of client authentication.
+/// Key of the column for the authentication method. It replaces the axes that select the method.
 const AUTHENTICATION: &str = "authentication";
 
 /// Ratios up to this value are not reported, because the upstream itself may make a few requests.
@@ -49,7 +49,8 @@ struct Requests {
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let mut finding = Finding::new(FINDER.key, "Amplification", INTRO);
     let mut rows = Vec::new();
-    // A total for each gateway and each combination of authentication and other axes, in the order of appearance.
+    // Request counts for each gateway and each combination of authentication and other axes, in the order of
+    // appearance.
     let mut totals: Vec<(String, String, Requests)> = Vec::new();
     for group in measured.groups {
         let (authentication, mut axes) = authentication_apart(measured.run, group.axes);

@@ -67,7 +67,7 @@ fn of_gateway(capacity: &Capacity, row: &CapacityRow, values: Vec<Value>) -> Row
     Row { gateway, load, axes: capacity.axes.clone(), values }
 }
 
-/// The limits of the objective that fail first above the capacity in each search, without duplicates.
+/// The limits of the objective that fail first when the rate rises: one per search, without duplicates.
 fn limited_by(row: &CapacityRow) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for name in row.searches.iter().filter_map(|searched| searched.found.limited_by.as_deref()) {

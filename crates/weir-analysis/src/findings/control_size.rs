@@ -24,7 +24,7 @@ pub(super) const FINDER: Finder =
 
 const INTRO: &str = "\
 weir compares each size of the control plane with the largest one, block by block, at the same load and the same other \
-axes. Ratios are of throughput in closed loads, of p50 in open loads, and of CPU time per request of the data plane. \
+axes. Ratios are of throughput in closed loads, of p50 in open loads, and of CPU time of the data plane per request. \
 Their 99 % intervals hold for all ratios together, as in `weir compare`. Same: the whole interval lies within the \
 margin, with at least three valid repeats. Matters: the whole interval lies beyond the margin, with at least six. \
 Undecided: neither. Detectable is the smallest difference that the same repeats detect with 80 % power. Repeats \
@@ -104,7 +104,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     let tables = [
         table("Throughput", &THROUGHPUT, &closed, main_values),
         table("p50 latency", &LATENCY, &open, main_values),
-        table("CPU time per request of the data plane", &CPU, &all, cpu_values),
+        table("CPU time of the data plane per request", &CPU, &all, cpu_values),
     ];
     finding.tables = tables.into_iter().filter(|table| !table.rows.is_empty()).collect();
     Some(finding)
@@ -189,7 +189,8 @@ fn verdict_values(figure: Option<&FigureComparison>) -> [Value; 4] {
     ]
 }
 
-/// The ratio with its interval. If an end of the interval is unknown or extreme, the value is text.
+/// The ratio with its confidence interval. Returns text if only the interval is known, or if an end of the interval is
+/// not between 1 / [`RATIO_MAX`] and [`RATIO_MAX`].
 fn ratio(figure: &FigureComparison) -> Value {
     let is_printed = |end: &f64| (1.0 / RATIO_MAX..RATIO_MAX).contains(end);
     match (figure.ratio, figure.interval) {

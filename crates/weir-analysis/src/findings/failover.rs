@@ -1,4 +1,4 @@
-//! Impact on clients of faults of the upstream and of services: errors and latency, from each fault to the next.
+//! How faults affect clients: errors and latency, from each fault to the next.
 
 use serde::Serialize;
 use weir_results::{FaultAction, FaultEvent, FaultTarget, Measurement, Reason};
@@ -35,17 +35,17 @@ pub struct FaultCourse {
     pub stages: Vec<FaultStage>,
 }
 
-/// The time from one fault to the next, in whole seconds of the sustained phase. A stage begins with the second of its
-/// fault. The last stage also includes the drain after the phase. An error counts in the second in which the generator
-/// detects it. A timed-out request counts in the second in which its timeout expires.
+/// A stage of a load, from one fault to the next, in whole seconds of the sustained phase. Its first second is the one
+/// in which its fault occurs. The last stage also includes the drain after the phase. An error counts in the second in
+/// which the generator detects it. A timed-out request counts in the second in which its timeout expires.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultStage {
     /// The fault that starts the stage; `None` before the first fault.
     pub fault: Option<StageFault>,
     /// Number of requests sent, in all repeats together.
     pub sent: u64,
-    /// Number of finished requests, with or without a complete response, in all repeats together. It can exceed `sent`:
-    /// it also counts dropped requests, which were due while no connection was free, and were never sent.
+    /// Number of requests that completed, failed, timed out or were dropped, in all repeats together. This number can
+    /// exceed `sent`, because dropped requests were never sent.
     pub ended: u64,
     /// Number of responses with a status of 400 or more, in all repeats together.
     pub unexpected: u64,
@@ -76,7 +76,7 @@ pub struct StageFault {
     pub at_s: f64,
 }
 
-/// A stage of one repeat.
+/// The time from one fault to the next in one repeat. See [`FaultStage`].
 pub(super) struct Stage<'a> {
     pub(super) fault: Option<&'a FaultEvent>,
     pub(super) seconds: Seconds<'a>,
@@ -85,7 +85,7 @@ pub(super) struct Stage<'a> {
 /// Finds the effects of faults; see [`Faults`].
 pub(super) const FINDER: Finder = Finder { key: "failover", columns: &[&STAGE], find };
 
-/// Error shares up to this count as equal.
+/// Error shares of at most this value are treated as equal.
 const ERRORS_RESOLUTION: f64 = 0.001;
 
 const INTRO: &str = "\
@@ -205,7 +205,7 @@ impl FaultStage {
         self.unexpected + self.lost
     }
 
-    /// The fault that starts the stage, in words: `replica 1 killed`.
+    /// The start of this stage in words: a fault, such as `replica 1 killed`, or `before the first fault`.
     pub fn words(&self) -> String {
         match &self.fault {
             Some(fault) => fault_words(&fault.target, fault.action),
@@ -236,7 +236,7 @@ fn course(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> FaultCours
     }
 }
 
-/// Combines one stage from all repeats.
+/// Combines the results of one [`Stage`] from all repeats.
 fn stage(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> FaultStage {
     let total =
         |of: fn(&Seconds<'_>) -> u64| repeats.iter().map(|(_, stage)| of(&stage.seconds)).sum::<u64>();
@@ -281,13 +281,13 @@ fn stage_fault(repeats: &[(&Repeat<'_>, &Stage<'_>)]) -> Option<StageFault> {
     Some(StageFault { target: first.target.clone(), action: first.action, at_s })
 }
 
-/// Name and quantile of p50.
+/// The quantile p50: its name, and its position from 0 to 1.
 pub(super) const P50: (&str, f64) = ("p50", 0.5);
-/// Name and quantile of p99.
+/// The quantile p99: its name, and its position from 0 to 1.
 pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
-/// Latency at the quantile `share` in `part`, some seconds of a load with faults. Reasons in `CAUSED` do not make it
-/// invalid.
+/// Latency in the seconds of `part`, from a load with faults or a burst of silent connections, at the quantile `share`
+/// (0 to 1). Reasons in `CAUSED` do not make the latency invalid.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
     repeat.judged_part(name, share, part, &CAUSED)
 }
@@ -307,7 +307,8 @@ pub(super) fn throughput<'a>(parts: impl Iterator<Item = (&'a Repeat<'a>, &'a Se
     Figure::of_difference(repeated.collect()).not_below(0.0)
 }
 
-/// The seconds from each fault to the next; the drain belongs to the last stage.
+/// The stages of a measurement: the seconds before the first fault, then the seconds from each fault to the next. The
+/// last stage includes the drain.
 pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
     let faults = &measurement.faults;
     let mut stages: Vec<Stage<'_>> = std::iter::once(None)
@@ -347,7 +348,9 @@ fn conclude(course: &FaultCourse) -> String {
             (wrong, Some(s)) => {
                 format!("{name}: {} of {ended}, last error after {s:.1} s", count(wrong))
             }
-            (wrong, None) => format!("{name}: {} of {ended}, with errors until the end", count(wrong)),
+            (wrong, None) => {
+                format!("{name}: {} of {ended}, with errors until the end of this stage", count(wrong))
+            }
         }
     };
     let stages = course.stages.iter().map(stage).collect::<Vec<_>>().join("; ");

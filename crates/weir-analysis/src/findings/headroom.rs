@@ -19,7 +19,7 @@ const INTRO: &str = "weir measures the same processes at rising rates, from far 
 static RATES: [Column; 8] = over(Column::of("offered", "Offered", Unit::PerSecond, KEEP));
 static STEPS: [Column; 8] = over(Column::of("connections", "Connections", Unit::Count, KEEP));
 
-/// Columns of a curve with one row per rate or number of connections. `asked` is the column with this rate or number.
+/// Columns of a curve. `asked` is the first column: the rate or the number of connections of each row.
 const fn over(asked: Column) -> [Column; 8] {
     [
         asked,
@@ -80,14 +80,14 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     Some(finding)
 }
 
-/// The table of curves of one load with the same values of the axes.
+/// The table of latency by throughput. All `curves` have the same load and the same values of the axes.
 fn latency_over_throughput(curves: &[Curve]) -> Table {
     let is_open = curves.iter().all(|curve| curve.model == ArrivalModel::Open);
     let rows: Vec<Row> =
         curves.iter().flat_map(|curve| curve.spots.iter().map(move |at| spot(curve, at))).collect();
     let place = rows.first().map(Row::place).unwrap_or_default();
     let columns = if is_open { &RATES } else { &STEPS };
-    Table { caption: format!("Latency over throughput: {place}"), columns, rows }
+    Table { caption: format!("Latency by throughput: {place}"), columns, rows }
 }
 
 fn spot(curve: &Curve, spot: &CurveSpot) -> Row {

@@ -31,7 +31,7 @@ pub struct ManyDomains {
     pub conclusions: Vec<String>,
 }
 
-/// Finds loads at each CPU limit, and starts; see [`ManyDomains`].
+/// Computes the tables of loads at each CPU limit, and of gateway starts; see [`ManyDomains`].
 pub(super) const FINDER: Finder = Finder { key: "limits-and-starts", columns: &[&LOAD, &START], find };
 
 static LOAD: [Column; 13] = [
@@ -72,8 +72,9 @@ static START: [Column; 7] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// Whether the scenario requests measurements of starts, or a cell has one; only such runs have this finding. In a
-/// cluster, starts are not measured even if the scenario requests them, so the finding has only loads.
+/// Whether the scenario requests measurements of starts, or a cell contains such a measurement. Otherwise the run does
+/// not have this finding. In a cluster, weir does not measure starts even if the scenario requests them. The finding
+/// then contains only the tables of loads.
 pub(super) fn has_starts(run: &Run, cells: &[Cell]) -> bool {
     run.scenario["cold_start"] == true || cells.iter().any(|cell| cell.cold_start.is_some())
 }

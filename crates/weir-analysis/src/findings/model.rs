@@ -42,7 +42,7 @@ pub struct Place {
     pub load: String,
 }
 
-/// A table with one row per gateway, for each load and its axes.
+/// A table with one row per combination of gateway, load and axis values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// Heading of the table.
@@ -62,7 +62,7 @@ pub struct Column {
     pub title: &'static str,
     /// Unit of the column's numbers.
     pub unit: Unit,
-    /// Whether lower or higher is better; `None` for text and for counts of the load itself.
+    /// Whether lower or higher values are better; `None` if neither is, as for text.
     pub better: Option<Better>,
     /// Importance in narrow terminals, from 1. The least important columns are left out first, columns with [`KEEP`]
     /// never.
@@ -77,8 +77,8 @@ pub struct Column {
     /// Text in tables for a value beyond the measured range: `> timeout`.
     #[serde(skip)]
     pub beyond: &'static str,
-    /// Meaning of a repeat without a value, as text: `no capacity found`. Empty if a missing value means nothing for
-    /// the gateway.
+    /// What a missing value in a repeat shows about the gateway, as text: `no capacity found`. Empty if it shows
+    /// nothing.
     #[serde(skip)]
     pub absent: &'static str,
     /// Text in tables instead of zero; empty to print the number.
@@ -90,8 +90,8 @@ pub struct Column {
     /// Whether the column stands before the gateway column. Adjacent rows with the same value then print it once.
     #[serde(skip)]
     pub leads: bool,
-    /// Whether equal values of adjacent rows of a gateway are printed only once. The rows must agree in all columns
-    /// with `once`.
+    /// Whether the column helps to group rows. Adjacent rows of a gateway form a group if they are equal in every
+    /// `once` column. Tables print these equal values only once per group.
     #[serde(skip)]
     pub once: bool,
 }
@@ -203,7 +203,7 @@ pub enum Value {
     },
     /// A count as part of a total, for example failed requests of all sent requests.
     Part {
-        /// The count of the part.
+        /// The count, for example of failed requests.
         part: u64,
         /// The total count.
         of: u64,
@@ -228,7 +228,7 @@ pub enum Value {
         valid: usize,
         /// Number of planned repeats.
         planned: usize,
-        /// Reasons why the other repeats are invalid. `true` if the reason is expected at this load.
+        /// Reasons why planned repeats are invalid or missing, each with `true` if the reason is expected at this load.
         reasons: Vec<(String, bool)>,
     },
 }
@@ -296,8 +296,8 @@ impl Column {
         Self { better: Some(Better::Higher), ..self }
     }
 
-    /// Lets `weir compare` compare this column on request, with the name `metric`. Differences up to `margin` count as
-    /// the same.
+    /// Makes this column the metric `metric` of `weir compare`, which compares it only on request. Differences up to
+    /// `margin` count as the same.
     pub(crate) const fn compared(self, metric: &'static str, margin: f64) -> Self {
         let compared = Compared { metric, margin, resolution: None, by_default: false, cpu_time: false };
         Self { compared: Some(compared), ..self }
@@ -327,7 +327,7 @@ impl Column {
         Self { compared, ..self }
     }
 
-    /// Sets the words for a repeat beyond the measured range.
+    /// Sets the text for a value beyond the measured range, such as `not recovered`.
     pub(crate) const fn beyond(self, words: &'static str) -> Self {
         Self { beyond: words, ..self }
     }
@@ -459,8 +459,8 @@ impl Value {
         Self::Valid { valid: figure.valid, planned, reasons }
     }
 
-    /// The number of valid repeats of `figure`, a value of `row`. Expected reasons are throttling of a closed loop, and
-    /// a direct baseline limited by the rig.
+    /// The number of valid repeats of `figure`, a value of `row`, and the reasons of the invalid repeats. A reason is
+    /// marked as expected if it is throttling in a closed loop, or a limit of the rig in a direct baseline.
     pub fn valid_of_row(row: &points::Row, figure: &Figure, is_closed: bool) -> Self {
         let measured = figure.repeats.len();
         let name = |(reason, n): (Reason, usize)| {

@@ -17,7 +17,8 @@ use crate::points::objective::{Bound, ObjectiveResult};
 pub struct FindingObjective {
     /// The gateway's name.
     pub gateway: String,
-    /// The row of the finding in words: `tail; fault = 1: replica 1 killed`. Empty if the run has no such value.
+    /// The row of the finding in words: `tail; fault = 1: replica 1 killed`. Empty if the run has no value of the
+    /// limited metric.
     pub place: String,
     /// The result: limit, value, and whether the limit was met.
     pub result: ObjectiveResult,

@@ -20,7 +20,7 @@ static SHARES: [Column; 4] = [
 ];
 
 fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
-    let mut finding = Finding::new(FINDER.key, "Throughput as share of direct", INTRO);
+    let mut finding = Finding::new(FINDER.key, "Throughput relative to the direct baseline", INTRO);
     for experiment in measured.experiments {
         let rows = rows(experiment, measured.points);
         if !rows.is_empty() {

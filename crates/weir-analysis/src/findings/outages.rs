@@ -14,7 +14,7 @@ use crate::points::conclusions::with_interval;
 use crate::points::grouping::Group;
 use crate::points::measured::Repeat;
 
-/// The time from a fault of a service to its return, in one repeat.
+/// An outage of a service in one repeat: from the fault until the service returns.
 struct Outage<'a> {
     repeat: &'a Repeat<'a>,
     service: &'a str,

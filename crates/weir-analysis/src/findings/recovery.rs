@@ -48,8 +48,8 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault that stops a server or service, and the seconds until the next such fault. The return of the server or
-/// service belongs to the recovery.
+/// A fault that stops a server or service, with the seconds of the load until the next such fault. The server or
+/// service may return within these seconds.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,
@@ -82,7 +82,8 @@ fn rows(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Vec<Row> {
         let [wrong, ended] = [Seconds::wrong, Seconds::ended]
             .map(|count| here().map(|(_, stage)| count(&stage.seconds)).sum::<u64>());
         let time = here().map(|(repeat, stage)| {
-            // Errors and p50 determine the time, so the time is invalid if noise may have changed p50.
+            // The recovery time is computed from errors and p50. If noise may have changed p50, the recovery time is
+            // invalid.
             let p50 = disturbed(repeat, P50, &of_phase(repeat.measurement));
             let sample = stage.recovered_within(p50_before(repeat.measurement));
             Repeated { sample, range: Range::default(), ..p50 }

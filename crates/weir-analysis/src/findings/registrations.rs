@@ -49,7 +49,7 @@ static COLUMNS: [Column; 12] = [
         .compared("registrations.p99_ratio", 0.25),
 ];
 
-/// Reasons that registrations cause on purpose: a gateway that processes them may reach its CPU quota.
+/// Reasons that do not make the p99 invalid: a gateway may reach its CPU quota while it processes registrations.
 const CAUSED: [Reason; 1] = [Reason::Throttled];
 
 /// Selects one part of a repeat: the seconds during registrations, or all other seconds.
@@ -114,8 +114,8 @@ fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, 
     let cpu_each = figure(value::CORES, &|split| split.cpu_s_each().into());
     let count = registrations.len() as u64;
     let sentence = format!(
-        "{}, {}: during {} of all routes ({} each), CPU was {} times, throughput {} times and p99 {} times the value \
-         in the rest of the phase.",
+        "{}, {}: during {} of all routes ({} each), compared with the rest of the phase: CPU {} times, \
+         throughput {} times, p99 {} times.",
         with_axes(gateway, group.axes),
         group.load,
         counted(count, "registration"),
@@ -146,7 +146,8 @@ fn times(ratio: &Figure) -> String {
     with_interval(ratio, number)
 }
 
-/// Splits a repeat; `None` if all or none of its seconds have a registration, or if the load has steps.
+/// Splits a repeat into the seconds during registrations and the rest. `None` if one of the two is empty, or if the
+/// load has steps.
 fn split<'a>(repeat: &'a Repeat<'a>) -> Option<Split<'a>> {
     if !repeat.measurement.record.steps.is_empty() {
         return None;

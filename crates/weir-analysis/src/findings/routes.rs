@@ -34,7 +34,7 @@ static COLUMNS: [Column; 8] = [
         .drawn(),
 ];
 
-/// A gateway with one number of routes.
+/// Results of a gateway with a certain number of routes.
 struct Place<'a> {
     axes: Axes,
     row: &'a points::Row,
@@ -59,7 +59,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
         };
         let cost = cost(shared, &few, &many);
         finding.sentences.push(sentence(shared, &many, &cost));
-        // Several costs may compare with the same few routes. The row of these few routes is added only once.
+        // Several costs can have the same `few`. Its row is added only once.
         let base = row(shared, &few, None);
         if !rows.contains(&base) {
             rows.push(base);
@@ -71,11 +71,10 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.sentences.is_empty()).then_some(finding)
 }
 
-/// Selects one rate for each gateway and number of routes: the highest at which CPU time is valid with few and with
-/// many routes, else the lowest.
+/// For each gateway, axes and `many`, selects the cost at the highest rate with a valid `ratio`. If no `ratio` is
+/// valid, selects the cost at the lowest rate.
 fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
-    // A valid cost wins over an invalid one. Among valid costs the highest rate wins, among invalid ones the lowest.
     let rank = |of: &RouteCost| match of.ratio.is_valid() {
         true => (1, of.rate_per_s),
         false => (0, -of.rate_per_s),
@@ -92,12 +91,13 @@ fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     highest
 }
 
-/// Index of the first cost of the same gateway. Sorting by it makes the rows of a gateway adjacent.
+/// Index in `costs` of the gateway's first entry. Sorting by it makes the rows of a gateway adjacent.
 fn highest_place(costs: &[RouteCost], cost: &RouteCost) -> usize {
     costs.iter().position(|other| other.gateway == cost.gateway).unwrap_or_default()
 }
 
-/// The gateway of `shared` with `count` routes.
+/// Returns the results of the gateway in `shared` with `count` routes. All other axes are the same as in `shared`. The
+/// row comes from the load of `shared`, the capacity from a search.
 fn place<'a>(measured: &Measured<'a>, shared: &RouteCost, count: u64) -> Option<Place<'a>> {
     let mut axes = shared.axes.clone();
     axes.insert(shared.path.clone(), Axis::from(count));
@@ -140,16 +140,15 @@ fn sentence(shared: &RouteCost, many: &Place<'_>, cost: &Cost) -> String {
     let mut ratios = vec![times("memory is", &cost.memory), times("CPU time per request", &cost.cpu)];
     ratios.extend(cost.capacity.as_ref().map(|capacity| times("capacity", capacity)));
     let what = shared.path.rsplit('.').next().unwrap_or(&shared.path);
+    let one = what.strip_suffix('s').unwrap_or(what);
+    let base = if shared.few == 1 { one } else { what };
     // If memory decreases with more routes, there is no cost per route.
     let each = match cost.memory_each.mean {
-        Some(_) => {
-            let one = what.strip_suffix('s').unwrap_or(what);
-            format!(", {} per added {one}", with_interval(&cost.memory_each, bytes))
-        }
+        Some(_) => format!(", {} per added {one}", with_interval(&cost.memory_each, bytes)),
         None => String::new(),
     };
     format!(
-        "{}, {}: with {} {}, {} the value with {}. Memory is {}{each}.",
+        "{}, {}: with {} {}, {} the value with {} {base}. Memory is {}{each}.",
         with_axes(&shared.gateway, &shared.axes),
         shared.load,
         count(shared.many),

@@ -64,7 +64,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// The row of a gateway, and its sentence; `None` without a burst.
+/// The table row of a gateway, and a sentence with its results; `None` without a burst.
 fn row(group: &Group<'_>, gateway: &str, repeats: &Repeats<'_>) -> Option<(Row, String)> {
     let bursts: Vec<Burst<'_>> = repeats.iter().filter_map(burst).collect();
     if bursts.is_empty() {
@@ -129,7 +129,7 @@ fn burst<'a>(repeat: &'a Repeat<'a>) -> Option<Burst<'a>> {
     Some(Burst { repeat, outcome, during, before })
 }
 
-/// Sustained seconds during the burst, and before it.
+/// Returns the sustained seconds during the burst, then the sustained seconds before it.
 fn split<'a>(measurement: &'a Measurement, event: &Event, end_s: f64) -> [Seconds<'a>; 2] {
     let sustained = || of_phase(measurement).0.into_iter().filter(|second| second.sustained);
     let is_before = |second: &&LoadSecond| second.t_s + second.length_s <= event.t_s;

@@ -50,12 +50,12 @@ pub struct Carried {
 /// The same load without slow clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alone {
-    /// Name of that load.
+    /// Name of the load without slow clients.
     pub load: String,
-    /// Results of that load.
+    /// Results of the load without slow clients.
     pub carried: Carried,
-    /// Additional memory with slow clients in the same repeat, bytes, divided by the mean number of slow clients that
-    /// are still connected at the end.
+    /// Memory per slow client, bytes. In each repeat, the peak without slow clients is subtracted from the peak with
+    /// them. The difference is divided by the mean number of slow clients that are still connected at the end.
     pub memory_bytes_per_client: Figure,
 }
 
@@ -220,7 +220,7 @@ fn conclude(cost: &SlowCost) -> String {
     let clients = format!("with {}{ended_early}", counted(u64::from(total.connections), "slow client"));
     let wrong = |carried: &Carried| format!("{} of {}", count(carried.errors), count(carried.sent));
     let Some(alone) = &cost.alone else {
-        return format!("{who}: {clients}, {} requests of load `{}` failed.", wrong(&cost.beside), cost.load);
+        return format!("{who}: {} requests of load `{}` failed {clients}.", wrong(&cost.beside), cost.load);
     };
     let counts = |figure: &Figure| figure.is_valid() && figure.mean.is_some();
     let (slow_ns, alone_ns) = (&cost.beside.p99_ns, &alone.carried.p99_ns);
@@ -280,8 +280,8 @@ fn added(sum: SlowCounts, next: SlowCounts) -> SlowCounts {
     }
 }
 
-/// Peak memory with slow clients minus peak memory without them, in the same repeat, divided by `clients`. Invalid if
-/// one of the two values is invalid.
+/// Memory per slow client. In each repeat, the peak without slow clients is subtracted from the peak with them. The
+/// difference is divided by `clients`. Invalid if one of the two peaks is invalid.
 fn per_client(beside: &Carried, alone: &Carried, clients: f64) -> Figure {
     let each = |beside: f64, alone: f64| (beside - alone) / clients.max(1.0);
     Figure::of_difference(beside.memory_bytes_peak.paired(&alone.memory_bytes_peak, each))

@@ -43,8 +43,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// With one limit of the data plane: one table for all gateways. With several limits: one table for each gateway, and a
-/// single table with the open loads at all limits, if there are any.
+/// If the data plane has only one limit, returns one table for all gateways. Otherwise, returns one table per gateway,
+/// and one more table for the open loads, if there are any.
 fn tables(experiment: &Experiment, measured: &Measured<'_>) -> Vec<Table> {
     let of = Users { experiment, points: measured.points };
     let caption = |what: &str| experiment.caption(what, measured.experiments);

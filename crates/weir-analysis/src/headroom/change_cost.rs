@@ -34,7 +34,7 @@ pub struct ChangeCost {
     pub sent_near: u64,
     /// Number of errors in the rest of the phase.
     pub errors_rest: u64,
-    /// Number of requests sent in the rest of the phase.
+    /// Number of requests sent in the rest of the phase: all seconds that are not near a change.
     pub sent_rest: u64,
     /// p99 of the responses near changes, nanoseconds.
     pub p99_near_ns: Figure,
@@ -133,7 +133,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
     cost
 }
 
-/// p99 of the seconds that `part` selects from the phase.
+/// p99 in a part of the phase: the seconds that `part` selects.
 fn p99(repeats: &Repeats<'_>, part: impl Fn(&Measurement) -> Seconds<'_>) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_part("p99", 0.99, &part(repeat.measurement), &[]);
     Figure::of(repeats.iter().map(of).collect())

@@ -28,7 +28,7 @@ fn bend(curve: &Curve) -> Option<String> {
         None => "; no curve fits the points".to_owned(),
     };
     Some(format!(
-        "{}: the knee of p99 is at {} (p99 {}; found by the Kneedle algorithm; not for sizing){fitted}.",
+        "{}: the knee of p99 is at {} (p99 {}; not for sizing){fitted}.",
         with_axes(&curve.gateway, &curve.axes),
         rate(knee.throughput_per_s),
         time_ns(knee.p99_ns)
@@ -61,7 +61,7 @@ fn scales(found: &Scalability) -> String {
         (None, why) => {
             let why = why.unwrap_or_default();
             return format!(
-                "{who}: no fit of the Universal Scalability Law over {over} ({}): {why}.",
+                "{who}: the Universal Scalability Law for throughput by {over} ({}) has no fit: {why}.",
                 found.load
             );
         }
@@ -77,7 +77,8 @@ fn scales(found: &Scalability) -> String {
         None => String::new(),
     };
     format!(
-        "{who}: the Universal Scalability Law over {over} ({}) has contention {} and coherence {}, R² {:.3}{peak}.",
+        "{who}: throughput by {over} ({}) follows the Universal Scalability Law with contention {} and coherence {}, \
+        R² {:.3}{peak}.",
         found.load,
         parameter(law.sigma),
         parameter(law.kappa),
@@ -90,7 +91,8 @@ fn short(value: f64) -> String {
     if value == 0.0 { "0".to_owned() } else { format!("{value:.1e}") }
 }
 
-/// For each gateway and number of routes, selects the highest rate at which the ratio of CPU time has an interval.
+/// For each gateway and number of routes, returns the cost at the highest rate. Skips costs whose `ratio` has no
+/// confidence interval.
 fn greatest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let mut greatest: Vec<&RouteCost> = Vec::new();
     for cost in costs.iter().filter(|cost| cost.ratio.interval.is_some()) {
@@ -147,17 +149,17 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
         sent => format!(", otherwise {} of {}", count(cost.errors_rest), count(sent)),
     };
     let (wrong, sent) = (count(cost.errors_near), count(cost.sent_near));
-    let errors = format!("near changes, {wrong} of {sent} requests failed{rest}");
+    let errors = format!("in seconds near changes, {wrong} of {sent} requests failed{rest}");
     let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
     let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
-        "{who}: {} of {what} during {}, {in_force}; {errors}{p99}{quiet}.",
+        "{who}: {} of {what} in load `{}`, {in_force}; {errors}{p99}{quiet}.",
         counted(cost.changes as u64, "change"),
         cost.load
     )
 }
 
-/// Compares a load with changes with the same load without changes.
+/// Compares a load that has changes to the same load that has none.
 fn against(cost: &ChangeCost, quiet: &Quiet) -> String {
     let (load, wrong, sent) = (&quiet.load, count(quiet.errors), count(quiet.sent));
     let errors = format!("; in load `{load}`, {wrong} of {sent} requests failed");

@@ -8,7 +8,7 @@ const CPU_WINDOW_S: f64 = 5.0;
 /// A cell over time, from the start of its first load. Between loads values are `None`, so lines have gaps there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Start of each second, and the end of each load, seconds from the start of the first load.
+    /// Times in seconds from the start of the first load: the start of each second, and the end of each load.
     pub t_s: Vec<f64>,
     /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,

@@ -138,7 +138,7 @@ pub(super) fn curves(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<C
     curves
 }
 
-/// The load in the scenario that has `load` as one of its rates: `curve` for `curve-500`. `None` for a load with a
+/// The scenario's load with several rates from which `load` was made: `curve` for `curve-500`. `None` for a load with a
 /// single rate.
 pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
@@ -191,7 +191,7 @@ fn climbs(group: &Group<'_>) -> Vec<Curve> {
     own.filter_map(of).collect()
 }
 
-/// The point of a curve from the step with index `place`, from all repeats. It is valid if the whole load is valid.
+/// The curve point of the step with index `place`, computed from all repeats. It is valid if the whole load is valid.
 fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     let figure = |metric: Metric, of: &dyn Fn(&StepRecord) -> Option<f64>| {
         let repeated = repeats.iter().map(|repeat| Repeated {
@@ -221,9 +221,11 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
     }
 }
 
-/// Fits the Universal Scalability Law to throughput by connections and by cores. Points by connections come from loads
-/// with steps, and from closed loads that differ in their number of connections. If the scenario has fewer points than
-/// a fit needs, there is no entry. If too many points are invalid, the entry holds the reason instead of a fit.
+/// Fits the Universal Scalability Law to throughput as a function of connections, and as a function of cores.
+/// Throughput by connections comes from loads with steps, and from closed loads that differ in their number of
+/// connections. There is no entry for a load with fewer than [`SPOTS_MIN`] steps, for fewer than [`USL_POINTS_MIN`]
+/// closed loads, or without a CPU limit of at least [`USL_CORES_MIN`] whole cores. If the valid points do not allow a
+/// fit, the entry holds the reason instead.
 pub(super) fn scalability(
     groups: &[Group<'_>],
     points: &[Point],

@@ -1,8 +1,8 @@
 //! Fits a curve of latency against throughput: `latency = base + work / (limit - rate)`.
 //!
-//! This is the mean time in an M/M/1 queue (with `work` 1 and `limit` the service rate) plus a constant. Quantiles of
-//! such a queue have the same form with a different `work`. Latencies differ by orders of magnitude, so the fit
-//! minimizes the squares of logarithms.
+//! In an M/M/1 queue, the mean time follows this curve without `base`: `work` is 1, and `limit` is the service rate.
+//! Quantiles of such a queue have the same form with a different `work`. Latencies differ by orders of magnitude, so
+//! the fit minimizes the squared differences of their logarithms.
 
 use serde::Serialize;
 
@@ -18,7 +18,7 @@ const DEVIATION_MAX: f64 = 0.25;
 const LIMIT_MAX: f64 = 4.0;
 /// Minimum rise of the curve from the lowest to the highest rate, as factor.
 const RISE_MIN: f64 = 1.2;
-/// Starting values of the fit for the limit: its distance above the highest rate, divided by that rate.
+/// Starting values for the fitted limit, relative to the highest rate. With 0.1, the limit starts 10 % above this rate.
 const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 
 /// A fitted curve.
@@ -26,7 +26,7 @@ const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 pub struct Fit {
     /// Latency far below the limit, nanoseconds.
     pub base_ns: f64,
-    /// Weight of the queueing term: nanoseconds times requests per second.
+    /// Weight of the queueing term. Its unit is ns × requests/s.
     pub work: f64,
     /// The rate at which the curve becomes infinite, requests per second. It lies beyond the measured rates and is not
     /// a capacity.
@@ -93,8 +93,8 @@ pub fn fit(points: &[(f64, f64)]) -> Fitted<Fit> {
     })
 }
 
-/// The latency at `rate`, a share of the highest rate. `parameters` holds logarithms, so that base, work and limit are
-/// never negative.
+/// The latency that the model gives at `rate`, where 1 is the highest rate. `parameters` holds the logarithms of
+/// `base`, `work` and `beyond`, so that these are never negative.
 fn model(parameters: &[f64; 3], rate: f64) -> f64 {
     let [base, work, beyond] = parameters.map(bounded);
     base + work / (1.0 + beyond - rate)

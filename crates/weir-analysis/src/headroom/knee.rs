@@ -3,8 +3,8 @@
 
 /// Minimum number of points for a knee.
 const POINTS_MIN: usize = 5;
-/// How far the normalized x - y must fall after a knee, as multiple of the mean distance between points: S in the
-/// paper.
+/// S in the paper. A knee is confirmed if `difference` then falls by more than S times the mean distance between
+/// points.
 const SENSITIVITY: f64 = 1.0;
 
 /// Index of the knee of a convex rising curve; `points` by ascending x. `None` without a knee, or for fewer than five
@@ -21,13 +21,13 @@ pub fn knee(points: &[(f64, f64)]) -> Option<usize> {
     if points.len() < POINTS_MIN || !is_ascending || !(width > 0.0 && height > 0.0) {
         return None;
     }
-    // y - x of each point, after normalization to the unit square and the turn by 180°. This equals x - y before the
-    // turn, in descending order of x.
+    // After normalization to the unit square, the algorithm uses `y - x` of the turned points. This equals `x - y` of
+    // the points before the turn, in reverse order.
     let difference: Vec<f64> =
         points.iter().rev().map(|(x, y)| (x - first.0) / width - (y - lowest) / height).collect();
     let fall = SENSITIVITY / (points.len() - 1) as f64;
-    // A possible knee: the index of a maximum, and the threshold that the difference must fall below before it rises
-    // again.
+    // The candidate for the knee: the index of a maximum of `difference`, and a threshold. The candidate is confirmed
+    // if `difference` falls below the threshold, and dropped if `difference` rises again before that.
     let mut candidate: Option<(usize, f64)> = None;
     for place in 1..difference.len() {
         if let Some((knee, threshold)) = candidate
@@ -64,8 +64,8 @@ mod tests {
     fn a_queue_bends_before_its_limit() {
         let rates = [50.0, 150.0, 250.0, 350.0, 450.0, 550.0, 650.0, 750.0, 850.0, 950.0];
         let points: Vec<(f64, f64)> = rates.iter().map(|rate| (*rate, 1e9 / (1_000.0 - rate))).collect();
-        // By hand: the normalized x - y has its maximum at 750/s (0.778 - 0.156). At 550/s it is lower by more than
-        // 1/9, so the knee is confirmed.
+        // By hand: the normalized x - y has its maximum, 0.622, at 750/s. At 550/s it is 0.494. The difference is more
+        // than 1/9, so the knee is confirmed.
         assert_eq!(knee(&points), Some(7));
     }
 
@@ -77,7 +77,7 @@ mod tests {
         };
         assert_eq!(of(|x| 2.0 * x + 1.0), None);
         assert_eq!(of(|_| 3.0), None);
-        // A curve that flattens bends the other way.
+        // `knee` finds knees only in convex curves, but this curve is concave.
         assert_eq!(of(f64::sqrt), None);
         assert_eq!(knee(&[(1.0, 1.0), (2.0, 1.1), (3.0, 1.2), (4.0, 9.0)]), None);
         assert_eq!(knee(&[]), None);

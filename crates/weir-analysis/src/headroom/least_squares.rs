@@ -8,7 +8,7 @@ const SETTLED: f64 = 1e-15;
 /// Damping at which the search for an improving step stops.
 const DAMPING_MAX: f64 = 1e14;
 
-/// The parameters with the minimum sum of squares near the start.
+/// The parameters at a local minimum of the sum of squares, found from the initial parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Solution<const N: usize> {
     pub(super) parameters: [f64; N],

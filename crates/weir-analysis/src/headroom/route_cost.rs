@@ -37,7 +37,7 @@ pub struct RouteCost {
     pub ratio: Figure,
 }
 
-/// The costs of every gateway at every rate that it carries with few and with many routes.
+/// The route costs of every gateway, at every rate that the gateway carries both with few and with many routes.
 pub(super) fn route_costs(points: &[Point]) -> Vec<RouteCost> {
     ROUTE_PATHS.iter().flat_map(|path| over(points, path)).collect()
 }

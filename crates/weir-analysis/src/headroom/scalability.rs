@@ -19,13 +19,13 @@ const R_SQUARED_MIN: f64 = 0.9;
 /// A peak is reported only up to this many times the highest measured number of connections or cores.
 const PEAK_WITHIN: f64 = 4.0;
 
-/// The variable of the law.
+/// What `N` counts in the Universal Scalability Law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
     /// Connections of a closed load.
     Connections,
-    /// Cores of the data plane's limit.
+    /// Cores in the CPU limit of the data plane.
     Cores,
 }
 
@@ -34,11 +34,11 @@ pub enum Over {
 pub struct Scalability {
     /// The gateway's name.
     pub gateway: String,
-    /// Values of the axes, the same for all its points.
+    /// Values of the axes, the same for all `points`.
     pub axes: Axes,
     /// Name of the load, or names of several loads.
     pub load: String,
-    /// The variable of the law.
+    /// What N counts in the Universal Scalability Law.
     pub over: Over,
     /// Valid points, ascending: number of connections or cores, and throughput per second.
     pub points: Vec<(f64, f64)>,
@@ -85,18 +85,18 @@ pub fn usl(points: &[(f64, f64)], over: Over) -> Fitted<Usl> {
     let greatest = places.last().copied().unwrap_or(0.0);
     if over == Over::Cores && greatest < USL_CORES_MIN {
         return Fitted::Refused(format!(
-            "the law over cores needs a limit of at least {} whole cores, but the highest valid limit is {}",
+            "the law needs a limit of at least {} whole cores, but the highest valid limit is {}",
             USL_CORES_MIN,
             number(greatest)
         ));
     }
     if places.len() < USL_POINTS_MIN {
         let what = match over {
-            Over::Connections => "valid numbers of connections",
-            Over::Cores => "valid limits in whole cores",
+            Over::Connections => "connection counts with valid results",
+            Over::Cores => "valid CPU limits in whole cores",
         };
         let are = if places.len() == 1 { "there is" } else { "there are" };
-        return Fitted::Refused(format!("the law needs {USL_POINTS_MIN} {what}, but {are} {}", places.len()));
+        return Fitted::Refused(format!("a fit needs {USL_POINTS_MIN} {what}, but {are} {}", places.len()));
     }
     // Neither sigma nor kappa may be negative. So each is fitted or held at zero, in all four combinations. The best
     // fit without a negative parameter is used.
@@ -126,7 +126,7 @@ fn fitted(points: &[(f64, f64)], free: Free) -> Option<(Solution<3>, Free)> {
     let held = |at: &[f64; 3]| [at[1] * f64::from(u8::from(free[0])), at[2] * f64::from(u8::from(free[1]))];
     let residual = |at: &[f64; 3], (n, per_s): (f64, f64)| {
         let [sigma, kappa] = held(at);
-        // A divisor of at most zero has no logarithm, so the solver rejects such a step.
+        // Without a positive divisor, the residual is not finite, so the solver rejects these parameters.
         at[0] + n.ln() - divisor(sigma, kappa, n).ln() - per_s.ln()
     };
     let mut solution = solve(points, [first.ln(), 0.02, 1e-4], residual)?;
@@ -236,7 +236,8 @@ mod tests {
             linear.sigma.value < 1e-9 && linear.kappa.value < 1e-9 && linear.peak.is_none(),
             "{linear:?}"
         );
-        // If throughput per connection grows, the best contention would be negative, so it is held at zero.
+        // If throughput per connection grows, the best fit would have a negative contention (`sigma`), so `sigma` is
+        // held at zero.
         let growing: Vec<(f64, f64)> = CONNECTIONS.iter().map(|n| (*n, 1_000.0 * n.powf(1.05))).collect();
         let found = fits(&growing);
         assert_eq!((found.sigma.value, found.kappa.value), (0.0, 0.0));
@@ -251,16 +252,16 @@ mod tests {
         let all = points(1_000.0, 0.05, 0.001);
         assert_eq!(
             refused(&all[..5], Over::Connections),
-            "the law needs 6 valid numbers of connections, but there are 5"
+            "a fit needs 6 connection counts with valid results, but there are 5"
         );
         let twice: Vec<(f64, f64)> = all[..5].iter().chain(&all[..5]).copied().collect();
         assert!(refused(&twice, Over::Connections).ends_with("but there are 5"));
         assert_eq!(
             refused(&[(1.0, 10.0), (2.0, 19.0)], Over::Cores),
-            "the law over cores needs a limit of at least 4 whole cores, but the highest valid limit is 2.00"
+            "the law needs a limit of at least 4 whole cores, but the highest valid limit is 2.00"
         );
         let four: Vec<(f64, f64)> = (1..=4).map(|n| (f64::from(n), 10.0 * f64::from(n))).collect();
-        let few = "the law needs 6 valid limits in whole cores, but there are 4";
+        let few = "a fit needs 6 valid CPU limits in whole cores, but there are 4";
         assert_eq!(refused(&four, Over::Cores), few);
         let chaos: Vec<(f64, f64)> = CONNECTIONS
             .iter()

@@ -28,7 +28,8 @@ pub struct RatioToDirect {
 }
 
 impl RatioToDirect {
-    /// The ratio. If the rig limited the direct baseline, an upper bound, which includes the sampling error.
+    /// Returns `ratio`. If the rig limited the direct baseline, returns an upper bound of the true ratio instead. The
+    /// bound includes the sampling error.
     pub fn known(&self) -> Figure {
         if self.at_most { self.ratio.as_upper_bound(&self.limited_by) } else { self.ratio.clone() }
     }
@@ -65,8 +66,8 @@ pub(crate) fn added_latency(through: &Repeats<'_>, direct: &Repeats<'_>, open: b
 
 /// The ratio of throughputs; `None` without a direct baseline.
 ///
-/// A direct cell that the rig limited stays valid here, but makes the ratio an upper bound. Host noise in a direct cell
-/// makes the ratio of its repeat invalid.
+/// If the rig limited a direct cell, the cell counts as valid here, but the ratio is only an upper bound. Host noise in
+/// a direct cell makes the ratio of its repeat invalid.
 pub(crate) fn ratio_to_direct(through: &Repeats<'_>, direct: &Repeats<'_>) -> Option<RatioToDirect> {
     let pairs = pairs(through, direct);
     let by_the_rig = |reason: &Reason| matches!(reason, Reason::GeneratorLimited | Reason::UpstreamLimited);

@@ -14,7 +14,7 @@ use crate::points::tails::{SECONDS_MIN, ShortTail};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::reason_name;
 
-/// A value by which gateways are ranked, and how the sentence is worded.
+/// A value that ranks gateways, and the wording of the conclusion about it.
 struct Comparison {
     /// What the sentence states about the first gateway: `had the highest throughput`.
     verb: &'static str,
@@ -154,12 +154,12 @@ fn against_direct(point: &Point) -> Option<String> {
     }
     Some(if limited {
         format!(
-            "Throughput through the gateway as share of direct, at most: {}. The rig limited the direct load, so \
+            "Throughput relative to the direct baseline, at most: {}. The rig limited the direct load, so \
              the shares are upper bounds.",
             said.join(", ")
         )
     } else {
-        format!("Throughput through the gateway as share of direct: {}.", said.join(", "))
+        format!("Throughput relative to the direct baseline: {}.", said.join(", "))
     })
 }
 
@@ -235,7 +235,8 @@ fn bounded(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("For {name}, only bounds are known: {}.", said.join(", ")))
 }
 
-/// Names the p99 and p99.9 values that are not headlines because too few seconds contain slower requests.
+/// Names the p99 and p99.9 values that are not headlines, because slower requests occurred in fewer than `SECONDS_MIN`
+/// seconds.
 fn short_tails(point: &Point) -> Option<String> {
     let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
     let of = |row: &Row| {
@@ -254,8 +255,8 @@ fn short_tails(point: &Point) -> Option<String> {
     })
 }
 
-/// Names the gateways whose main value is not a headline, with the reasons. Short tails, noisy values and bounds have
-/// their own sentences.
+/// Names the gateways whose main value is not a headline, with the reasons. Leaves out values that `short_tails`,
+/// `too_wide` or `bounded` report.
 fn left_out(point: &Point) -> Option<String> {
     let is_short = |row: &Row| {
         point.model == ArrivalModel::Open && row.short_tails.iter().any(|tail| tail.name == "p99")
@@ -287,7 +288,7 @@ pub(crate) fn why_no_headline(figure: &Figure) -> String {
         counted(figure.valid as u64, "valid repeat")
     } else {
         let repeats = counted(figure.repeats.len() as u64, "repeat");
-        format!("{} of {repeats} valid: {}", figure.valid, reasons.join(", "))
+        format!("{}; {} of {repeats} valid", reasons.join(", "), figure.valid)
     }
 }
 

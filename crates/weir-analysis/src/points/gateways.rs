@@ -1,4 +1,4 @@
-//! The gateways of a run as they were started, and failed cells.
+//! The gateways of a run, and the cells that failed.
 
 use serde::Serialize;
 use weir_results::CellKey;

@@ -17,12 +17,12 @@ pub(crate) struct Group<'a> {
     pub(crate) rate_per_s: Option<f64>,
     /// The load's fields in the scenario, without its duration.
     written: Option<Value>,
-    /// Gateways in the scenario's order, the direct baseline and its twin last.
+    /// Gateways in the scenario's order, then the direct baseline, then its twin (the second direct cell).
     pub(crate) rows: Vec<(&'a str, Repeats<'a>)>,
 }
 
 impl<'a> Group<'a> {
-    /// The repeats of a gateway, the direct baseline or its twin.
+    /// The repeats of `gateway`, which can also be [`DIRECT`] or [`DIRECT_TWIN`].
     pub(crate) fn repeats(&self, gateway: &str) -> Option<&Repeats<'a>> {
         self.rows.iter().find(|(name, _)| *name == gateway).map(|(_, repeats)| repeats)
     }
@@ -85,7 +85,8 @@ fn written(run: &Run, load: &str) -> Option<Value> {
     Some(written)
 }
 
-/// Names of the gateways: in the scenario's order, then others by name, the direct baseline last. Its twin is left out.
+/// Names of the gateways: first those in the scenario, in its order, then all others by name, then the direct baseline.
+/// [`DIRECT_TWIN`] is left out.
 pub(crate) fn gateway_names(run: &Run, cells: &[Cell]) -> Vec<String> {
     let listed = run.scenario.get("gateways").and_then(Value::as_array).into_iter().flatten();
     let name = |gateway: &'_ Value| match gateway {

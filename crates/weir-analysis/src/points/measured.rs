@@ -102,7 +102,8 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Returns a value of this repeat with its reasons and bounds, from the entry `name` of the judgement.
+    /// Returns `sample`, a value of this repeat, with its reasons and bounds. They come from the judgement of the value
+    /// `name`.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -120,8 +121,8 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// Latency at the quantile `share` in `part`, some seconds of the phase. It gets the reasons of the latency `name`
-    /// in the whole phase. Reasons in `caused` are left out, because these seconds are meant to measure their effect.
+    /// Latency at the quantile `share` in `part`, which contains some seconds of the phase. The reasons of the latency
+    /// `name` in the whole phase apply, except the reasons in `caused`: the measured disturbance itself causes them.
     ///
     /// It is unknown in which seconds requests were delayed. So the bounds assume that all delayed requests lie in
     /// `part`.
@@ -161,15 +162,16 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Bounds of the latency at the quantile `share` in some seconds of the phase, if all delayed requests lie in them.
+    /// Bounds of a latency in some seconds of the phase (`part`). `share` is the quantile, from 0 to 1. Assumes that
+    /// all delayed requests of the phase lie in these seconds.
     fn delayed_part(&self, name: &str, share: f64, part: &Seconds<'_>, bounds: &Bounds) -> Range {
         let record = &self.measurement.record;
         let value = |share: f64| match part.latency_ns(share) {
             Sample::Value(value) => Some(value),
             Sample::BeyondTimeout | Sample::Missing => None,
         };
-        // The upper bound of the whole phase exceeds the measured value by the share by which the host may have been
-        // slower or faster.
+        // How much slower or faster the host may have been, as a share. Derived from the upper bound of this latency in
+        // the whole phase.
         let whole = latency_ns(&record.result.latency_ns, name);
         let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
         let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;
@@ -200,8 +202,8 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range: Range { low: None, high } }
     }
 
-    /// The latency `name`. If a quantile has no value, its rank is in the unanswered requests, so the latency is beyond
-    /// the timeout.
+    /// The latency `name`. A quantile has no value if its rank falls among the unanswered requests. The latency is then
+    /// beyond the timeout.
     pub(crate) fn latency(&self, name: &str) -> Sample {
         let result = &self.measurement.record.result;
         let value = latency_ns(&result.latency_ns, name);
@@ -250,7 +252,7 @@ impl<'a> Repeats<'a> {
             .collect()
     }
 
-    /// A value of each repeat with its own reasons and bounds; see [`Repeat::judged`].
+    /// One value per repeat, with the reasons and bounds from [`Repeat::judged`].
     pub(crate) fn judged(&self, name: &str, of: &dyn Fn(&Repeat<'_>) -> Sample) -> Vec<Repeated> {
         self.iter().map(|repeat| repeat.judged(name, of(repeat))).collect()
     }

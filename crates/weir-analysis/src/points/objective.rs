@@ -15,7 +15,8 @@ use crate::verdicts::reasons::in_repeats;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Met {
-    /// The whole interval, or the whole range between the bounds, is within the limit.
+    /// The whole confidence interval of the value is within the limit. For a bounded value: the whole range between its
+    /// bounds.
     Met,
     /// The whole interval lies beyond the limit.
     Missed,
@@ -30,7 +31,8 @@ pub struct ObjectiveResult {
     pub name: String,
     /// The limit: nanoseconds for a latency, a share for errors, else in the unit of the metric.
     pub limit: f64,
-    /// The mean of the repeats; `None` without a mean, for example if a repeat is beyond the timeout.
+    /// The mean of the repeats; `None` if there is no mean, for example because the value of a repeat is above the
+    /// timeout.
     pub value: Option<f64>,
     /// 95 % interval of `value`.
     pub interval: Option<[f64; 2]>,
@@ -50,9 +52,9 @@ impl ObjectiveResult {
 /// Evaluates the objective for a row. Latency is judged only if `judges_latency` is true: in a run with open loads,
 /// closed loads measure throughput (`docs/scenarios.md#objectives`).
 ///
-/// If the objective limits latencies but not errors, `errors_default` is the limit for errors. It is the share of
-/// errors above which a load is invalid. Too many errors leave every latency undecided, and the result for errors shows
-/// why. This result is reported only if it is missed, and no latency is missed.
+/// If the objective limits latencies but not errors, `errors_default` limits errors: above this share, a load is
+/// invalid. Too many errors leave every latency undecided, and the result for errors shows why. The result for this
+/// default limit is reported only if errors exceed it and no latency misses its limit.
 pub(crate) fn evaluate(
     objective: Option<&Objective>,
     row: &Row,
@@ -104,7 +106,7 @@ fn errors(limit: f64, shares: &[ErrorShare]) -> ObjectiveResult {
     let reasons = counted_reasons(shares.iter().flat_map(|share| &share.reasons));
     let undecided = match in_repeats(&reasons, shares.len()) {
         why if why.is_empty() => "no requests were counted".to_owned(),
-        why => format!("requests without a response may have a cause outside the gateway: {why}"),
+        why => format!("timed-out and dropped requests may not be the gateway's fault: {why}"),
     };
     Bound::at_most("errors", limit, percent).counted(&figure, &says, &undecided)
 }
@@ -219,9 +221,10 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The range in which a value lies: its bounds, else its interval, else the range of its valid repeats. With fewer than
-/// three repeats an interval is too wide to decide anything, so the range of the repeats is used. A value beyond the
-/// timeout has no upper limit.
+/// The range in which a value lies, the first of these that applies:
+/// - the bounds of a bounded value
+/// - the confidence interval, with at least three valid repeats (with fewer, it is too wide to decide anything)
+/// - the range of the valid repeats, without an upper limit if a repeat is beyond the timeout
 fn known(figure: &Figure) -> Range {
     if figure.is_bounded() {
         return figure.bounds;
@@ -280,7 +283,7 @@ mod tests {
         let of = |values: [f64; 3]| met(values.map(|value| repeated(Sample::Value(value * MS), &[])).into());
         assert_eq!(of([1.0, 1.1, 1.2]), Met::Met);
         assert_eq!(of([30.0, 31.0, 33.0]), Met::Missed);
-        assert_eq!(of([10.0, 30.0, 12.0]), Met::Unknown, "a mean below the limit does not decide");
+        assert_eq!(of([10.0, 30.0, 12.0]), Met::Unknown, "a mean below the limit is not enough");
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     let of_data = |name: &str, of: fn(&Usage) -> Option<f64>| {
         figure(name, &move |repeat| repeat.data().as_ref().and_then(of).into())
     };
-    // The judgement has bounds of the value `bounded`, under the key `name`. They are scaled by `of` divided by
-    // `bounded`.
+    // Makes a metric of the value `of`. Only the value `bounded` has bounds, under the key `name`; they are multiplied
+    // by `of` / `bounded`.
     let scaled = |name: &str, of: fn(&Usage) -> Option<f64>, bounded: fn(&Usage) -> Option<f64>| {
         let scaled = |repeat: &Repeat<'_>| {
             let data = repeat.data();
@@ -89,8 +89,8 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     }
 }
 
-/// Whether every repeat carried its load. The CPU time per request of an overloaded gateway is valid, but not
-/// comparable with others at the offered rate.
+/// Whether the gateway carried the load in every repeat. If it was overloaded, its CPU time per request is valid, but
+/// not comparable with gateways that carried the offered rate.
 fn carried_its_load(repeats: &Repeats<'_>) -> bool {
     repeats.iter().all(|repeat| !repeat.reasons(Metric::Latency).contains(&Reason::Overloaded))
 }

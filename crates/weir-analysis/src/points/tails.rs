@@ -15,19 +15,20 @@ use crate::verdicts::reasons::Metric;
 /// about one half.
 pub(crate) const SECONDS_MIN: usize = 5;
 
-/// A quantile without a headline: too few seconds contain slower requests.
+/// A quantile that is not a headline, because too few seconds contain requests slower than the quantile.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShortTail {
     /// Name of the quantile: `p999`.
     pub name: String,
-    /// Number of seconds with slower requests, in all valid repeats.
+    /// Number of seconds that contain requests slower than this quantile, in all valid repeats.
     pub seconds: usize,
     /// Number of all seconds in the valid repeats.
     pub of: usize,
 }
 
-/// Removes the headline mark from quantiles above p50 if fewer than [`SECONDS_MIN`] seconds contain slower requests,
-/// and returns these quantiles. Loads that were stored without latencies per second are not judged.
+/// Removes the headline mark from each quantile above p50 if fewer than [`SECONDS_MIN`] seconds contain requests slower
+/// than this quantile. Returns the quantiles that lost the mark. Loads that were stored without latencies per second
+/// are not judged.
 pub(crate) fn judge(latencies: &mut [(String, Figure)], repeats: &Repeats<'_>) -> Vec<ShortTail> {
     let (counted, _) = repeats.counted(Metric::Latency);
     let seconds: Vec<(u32, _)> = counted

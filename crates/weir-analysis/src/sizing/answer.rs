@@ -14,7 +14,7 @@ const ROUNDING: f64 = 1e-12;
 /// The load points of a type, checked against the demand.
 pub(super) struct Judged<'a> {
     pub(super) points: &'a [RatePoint],
-    /// For each point, the checks of the bounds and of the CPU share.
+    /// Two checks for each point: first its values against the bounds, then its CPU share against the maximum.
     pub(super) checks: Vec<(Check, Check)>,
     /// Index of the highest rate that meets both checks. If a rate misses a check, it and all higher rates are ignored.
     pub(super) best: Option<usize>,
@@ -54,7 +54,8 @@ fn judge<'a>(points: &'a [RatePoint], bounds: &[Bound], share_max: Option<f64>) 
     Judged { points, checks, best }
 }
 
-/// Determines the rate per instance from load points: extrapolated if the demand allows it, else measured.
+/// Determines the rate per instance from load points. Extrapolates it if `demand` has a maximum CPU share and allows
+/// extrapolation. Otherwise returns a measured rate.
 fn per_instance(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused> {
     let measured = measured(judged, demand);
     match demand.cpu_share_max.filter(|_| demand.extrapolate) {
@@ -70,7 +71,7 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     let Shown::Interval { mean, low, high } = point.carried_per_s else {
         return Err(refused(judged, demand));
     };
-    // If the checks of a higher rate are unknown, this rate neither limits nor raises the result.
+    // Higher rates whose check is unknown do not change the result; notes report them.
     let (unknown, known) = above(judged, best);
     let mut notes: Vec<String> = unknown.map(|(at, check)| words::not_known(at, &check.words)).collect();
     let basis = match known {
@@ -100,8 +101,9 @@ fn measured(judged: &Judged<'_>, demand: &Demand) -> Result<PerInstance, Refused
     Ok(PerInstance { rate_per_s, basis, cpu_share: share_at(point), notes })
 }
 
-/// Checks the points above the best one. Returns the rates whose checks are unknown, up to the first point with known
-/// checks, and the index of that point. Each rate and the index come with the worse of the point's two checks.
+/// Finds the first point above `best` whose result is known (not [`Standing::Unknown`]). Returns the points before it,
+/// each with its rate and result, then the index and result of the found point. The result of a point is the worse of
+/// its two checks: objective and CPU.
 fn above<'a>(
     judged: &'a Judged<'_>,
     best: usize,
@@ -114,7 +116,7 @@ fn above<'a>(
     (unknown, known.map(|place| (place, worst(place))))
 }
 
-/// Share of the CPU limit at a point.
+/// Share of the CPU limit that was used at `point`; `None` without a valid value.
 pub(super) fn share_at(point: &RatePoint) -> Option<f64> {
     match point.cpu_share {
         Shown::Interval { mean, .. } => Some(mean),
@@ -183,7 +185,7 @@ fn count(of: &InstanceType, found: PerInstance, demand: &Demand) -> Sized {
     }
 }
 
-/// `ceil(target / rate)`, at least one, plus `spare`; the lower end of the rate needs the most instances.
+/// Number of instances: `ceil(target / rate)`, at least one, plus `spare`. The lowest rate gives the highest number.
 fn instances(target_per_s: f64, rate_per_s: Span, spare: u32) -> Count {
     let of = |per_s: f64| {
         let carrying = (target_per_s / per_s * (1.0 - ROUNDING)).ceil().max(1.0);

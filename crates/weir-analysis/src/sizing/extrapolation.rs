@@ -1,6 +1,7 @@
-//! Extrapolates the rate to an unmeasured CPU share, on request. CPU time per request is assumed to be the same as at
-//! the nearest point that meets the objective, so the rate is proportional to the share. Latency is not extrapolated:
-//! if a measured point up to that rate does not meet the objective, the measured answer is used.
+//! Extrapolates the rate to an unmeasured CPU share, on request. weir assumes that CPU time per request stays the same
+//! as at the nearest point that meets the objective, so the rate is proportional to the share. weir does not
+//! extrapolate latency. If a point measured at or below the extrapolated rate does not meet the objective, weir keeps
+//! the measured result.
 
 use super::answer::{Judged, PerInstance, at_share, share_at};
 use super::standing::Standing;

@@ -13,7 +13,7 @@ use crate::points::conclusions::why_no_headline;
 use crate::points::{Point, Row};
 use crate::summary::Summary;
 
-/// Fields of a load that only set how much it sends, for how long, or what it searches for. Loads that differ only in
+/// Fields of a load that set only the amount of load, its duration, or the goal of a search. Loads that differ only in
 /// these fields are of the same kind.
 const LEVELS: [&str; 8] =
     ["rate", "rates", "of", "connections", "duration", "requests", "search", "objective"];
@@ -51,7 +51,7 @@ pub struct RatePoint {
     pub valid_repeats: usize,
     /// The throughput with its interval over repeats. If the offered rate was carried, the value is that rate.
     pub carried_per_s: Shown,
-    /// Latency in nanoseconds by name.
+    /// Latency in nanoseconds, by name such as `p99`.
     pub latency_ns: Vec<(String, Shown)>,
     /// Errors as share of all scheduled requests, 0 to 1.
     pub errors: Shown,
@@ -69,9 +69,9 @@ pub enum Shown {
     Interval {
         /// The mean of the valid repeats.
         mean: f64,
-        /// The lower end of its 95 % interval.
+        /// The lower end of the mean's 95 % interval.
         low: f64,
-        /// The upper end of its 95 % interval.
+        /// The upper end of the mean's 95 % interval.
         high: f64,
     },
     /// The gateway failed, so every bound is missed.
@@ -154,8 +154,8 @@ fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceT
     types
 }
 
-/// Adds capacity searches to the types with the same axes and kind of load. A type without bounds gets the bounds of
-/// its search.
+/// Adds each capacity search to the instance type with the same axes and kind of load. Creates this type if it is
+/// missing. If its `bounds` are empty, copies the `bounds` of the search.
 fn add_searches(run: &Run, summary: &Summary, name: &str, found: &mut Vec<(Value, InstanceType)>) {
     for capacity in &summary.capacities {
         let Some(row) = capacity.gateways().find(|row| row.gateway == name) else { continue };
@@ -196,14 +196,14 @@ fn empty(run: &Run, point: &Point, row: &Row) -> InstanceType {
     }
 }
 
-/// The bounds of a gateway from the run's objective.
+/// The bounds that the run's objective sets for `gateway`, `axes` and `load`; empty without an objective.
 fn bounds(run: &Run, gateway: &str, axes: &Axes, load: &str) -> Vec<Bound> {
     let objective = run.objective.as_ref().map(|objective| objective.of(gateway, axes, load));
     objective.map(|objective| bounds_of(&objective)).unwrap_or_default()
 }
 
-/// Fills in `setting` and `load` of each type: the axes in words, and the load if a gateway has several kinds of load
-/// with the same axes.
+/// Sets `load` and `setting` of each type. `load` names the loads of the type; it is empty if no other type has the
+/// same gateway and axes. `setting` is the axes in words, followed by `load`.
 fn name_settings(types: &mut [InstanceType]) {
     let alike = |a: &InstanceType, b: &InstanceType| a.gateway == b.gateway && a.axes == b.axes;
     let names: Vec<String> = types.iter().map(loads_name).collect();
@@ -229,7 +229,7 @@ fn name_settings(types: &mut [InstanceType]) {
     }
 }
 
-/// The common name of a type's loads: their common prefix, else the first and the last name.
+/// A name for all loads of a type: the common prefix of their names. If there is none, the first and the last name.
 fn loads_name(of: &InstanceType) -> String {
     let names: Vec<&str> = of.points.iter().map(|point| point.load.as_str()).collect();
     match common_name(&names) {
@@ -247,7 +247,7 @@ fn first_to_last(of: &InstanceType) -> String {
     }
 }
 
-/// Axes without those that only set the rate or duration of a load.
+/// Returns `axes` without the axes that set a load field of [`LEVELS`].
 fn without_levels(axes: &Axes) -> Axes {
     let is_level = |path: &str| {
         path.starts_with("loads.") && path.rsplit('.').next().is_some_and(|field| LEVELS.contains(&field))
@@ -301,8 +301,9 @@ fn rate_point(run: &Run, point: &Point, row: &Row) -> RatePoint {
     }
 }
 
-/// Arrivals of an open load are random, so each repeat carries slightly more or less than the offered rate. If the
-/// offered rate was carried, it is the value, and the throughput of the repeats gives the interval.
+/// The rate that the gateway carried. Arrivals of an open load are random, so each repeat carries slightly more or less
+/// than the offered rate. If the mean throughput is at least `completed_share` of the offered rate, the offered rate
+/// replaces the mean, and the interval is extended to include it.
 fn carried(figure: &Figure, asked_per_s: f64, completed_share: f64) -> Shown {
     match shown(figure) {
         Shown::Interval { mean, low, high } if mean >= completed_share * asked_per_s => {

@@ -63,7 +63,7 @@ pub(super) fn exactly(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> O
     exact.find_map(|searched| searched.per_instance(Basis::Searched, words::searched(searched)))
 }
 
-/// The highest capacity from searches with at least as strict bounds.
+/// The highest capacity from searches whose bounds are at least as strict as `bounds`.
 pub(super) fn at_least(of: &InstanceType, bounds: &[Bound], demand: &Demand) -> Option<PerInstance> {
     let stricter = searches(of, demand).filter(|searched| searched.covers(bounds));
     let found = stricter.filter_map(|searched| {

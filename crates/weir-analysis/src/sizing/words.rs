@@ -89,7 +89,7 @@ pub(super) fn searched(searched: &SearchedFor) -> String {
 }
 
 pub(super) fn searched_for_more(kept: &str) -> String {
-    format!("from a search for a stricter objective, {kept}: an instance may carry more")
+    format!("an instance may carry more: the search had a stricter objective, {kept}")
 }
 
 pub(super) fn searched_without_cpu() -> &'static str {
@@ -101,7 +101,7 @@ pub(super) fn measure_cpu() -> &'static str {
 }
 
 pub(super) fn searched_for_less(kept: &str) -> String {
-    format!("the run has only a search for {kept}, which does not cover this objective")
+    format!("the run has only a search for another objective, {kept}")
 }
 
 pub(super) fn search_for_this() -> &'static str {

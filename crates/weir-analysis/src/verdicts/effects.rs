@@ -1,11 +1,13 @@
 //! Computes how far a reason may have changed each value (`docs/method.md#reasons`).
 //!
-//! Throughput, CPU time and memory change by a factor. Quantiles change because a share of the requests was affected.
+//! Throughput, CPU time and memory change by a factor. Quantiles change because a share `s` of the requests was
+//! affected; it is unknown which ones. The quantile `q` without the effect lies between two measured quantiles:
 //!
-//! If any share s of the requests was delayed, the quantile q without the delay lies between the measured quantiles
-//! q (1 - s) and q. If a share s was replaced, for example by errors, the quantile q lies between the measured
-//! quantiles q - s and q + s. Source: partial identification under contaminated and corrupted sampling, Horowitz and
-//! Manski, *Econometrica* 63, 1995.
+//! - if requests were delayed: `q * (1 - s)` and `q`
+//! - if requests were replaced, for example by errors: `q - s` and `q + s`
+//!
+//! Source: partial identification under contaminated and corrupted sampling, Horowitz and Manski, *Econometrica* 63,
+//! 1995.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +17,12 @@ use weir_results::{Bounds, LoadRecord, LoadResult, Reason, Thresholds, Usage, qu
 use crate::figures::latencies::{LATENCIES, latency_ns, quantile};
 use crate::verdicts::reasons::value;
 
-/// The bound of a quantile is dropped as meaningless if it is above the next higher quantile times this factor, or
-/// below the next lower quantile divided by this factor.
+/// The upper bound of a quantile may exceed the next higher quantile by at most this factor. The lower bound may be
+/// below the next lower quantile by at most this factor. Bounds beyond that are meaningless, and are dropped.
 const NEIGHBOUR_FACTOR: f64 = 10.0;
 
-/// Bounds of the value that would have been measured without a reason's effect, as factors of the measured value.
-/// `None` for an unknown bound.
+/// Lower and upper bound of the value without a reason's effect, each divided by the measured value. `None` if a bound
+/// is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Factors {
     pub(crate) low: Option<f64>,
@@ -48,26 +50,26 @@ impl Factors {
         Self { low: product(self.low, other.low), high: product(self.high, other.high) }
     }
 
-    /// Factors of the inverse value. Example: the throughput of a gateway at its CPU quota is the quota divided by the
-    /// CPU time per request.
+    /// Returns the factors for a value that is inversely proportional to the value of `self`. Example: at its CPU
+    /// quota, the throughput of a gateway is the quota divided by the CPU time per request.
     pub(crate) fn inverse(self) -> Self {
         Self { low: self.high.map(f64::recip), high: self.low.map(f64::recip) }
     }
 }
 
-/// How a reason may have changed latencies, mostly as shares of affected requests.
+/// How a reason may have changed latencies. Most fields are shares of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranks {
     /// Share of requests that were delayed. It is unknown which ones.
     pub(crate) delayed: f64,
-    /// Share of other requests that would perhaps be faster without the effect; `None` if unknown.
+    /// Share of requests that would perhaps be faster without the effect, not including `delayed`; `None` if unknown.
     pub(crate) below: Option<f64>,
     /// Share of requests that would perhaps be slower without the effect; `None` if unknown.
     pub(crate) above: Option<f64>,
-    /// Share by which every latency would perhaps be higher without the effect. This only widens bounds; it makes no
-    /// value invalid.
+    /// Without the effect, a latency could exceed the measured one by up to this share. This only widens bounds; it
+    /// makes no value invalid.
     pub(crate) slower: f64,
-    /// Share by which every latency would perhaps be lower without the effect. Like `slower`, it only widens bounds.
+    /// Without the effect, every latency could be lower by up to this share. Like `slower`, this only widens bounds.
     pub(crate) faster: f64,
 }
 
@@ -78,7 +80,8 @@ impl Ranks {
     pub(crate) const AT_MOST: Self = Self { below: None, ..Self::EXACT };
     pub(crate) const UNKNOWN: Self = Self { below: None, above: None, ..Self::EXACT };
 
-    /// The share `delayed` of the requests was delayed. If this is 1 or more, the latencies are only upper bounds.
+    /// The ranks if the share `delayed` of the requests was delayed. If `delayed` is at least 1, latencies are only
+    /// upper bounds.
     pub(crate) fn delayed(delayed: f64) -> Self {
         if delayed < 1.0 { Self { delayed, ..Self::EXACT } } else { Self::AT_MOST }
     }
@@ -106,7 +109,7 @@ pub(crate) struct Effect {
     /// Cores used, and their share of the limit.
     pub(crate) cores: Factors,
     pub(crate) memory: Factors,
-    /// Whether a value remains valid if the reason changed it at most by the tolerance.
+    /// Whether the tolerance applies. If so, a value that the reason changed by no more than the tolerance stays valid.
     pub(crate) is_tolerable: bool,
 }
 
@@ -251,7 +254,8 @@ impl Affected<'_> {
         Some(bounds)
     }
 
-    /// Drops bounds that are far beyond the next higher or lower quantile ([`NEIGHBOUR_FACTOR`]).
+    /// Drops the upper bound if it is far above the next higher quantile, and the lower bound if it is far below the
+    /// next lower quantile ([`NEIGHBOUR_FACTOR`]).
     fn drop_empty_sides(&self, name: &str, bounds: &mut Bounds) {
         let quantiles = self.record.result.latency_ns.quantiles();
         let Some(place) = quantiles.iter().position(|(known, ..)| *known == name) else { return };
@@ -264,7 +268,7 @@ impl Affected<'_> {
         }
     }
 
-    /// Returns the reasons whose effect `affects` a value, and whether the tolerance applies to all of them.
+    /// Returns the reasons whose effect matches `affects`, and whether the tolerance applies to all matching effects.
     fn reasons(&self, affects: impl Fn(&Effect) -> bool) -> (Vec<Reason>, bool) {
         let affecting = || self.effects.iter().filter(|(_, effect)| affects(effect));
         (affecting().map(|(reason, _)| *reason).collect(), affecting().all(|(_, effect)| effect.is_tolerable))
@@ -290,8 +294,8 @@ struct Distribution<'a> {
 }
 
 impl Distribution<'_> {
-    /// The latency `name`, recomputed: the slowest share `delayed` of the requests is left out, and the rank of the
-    /// quantile is shifted by the share `shift`. `None` if no measured latency has that rank.
+    /// Recomputes the latency `name`: leaves out the slowest share `delayed` of the requests, and shifts the rank of
+    /// the quantile by `shift`, a share of the requests. `None` if no measured latency has the new rank.
     fn moved(&self, name: &str, delayed: f64, shift: f64) -> Option<f64> {
         match quantile(name) {
             Some(quantile) => {
@@ -306,8 +310,9 @@ impl Distribution<'_> {
         }
     }
 
-    /// The mean without the fastest share `shift` of the requests, or without the slowest share `-shift` if `shift` is
-    /// negative. `None` if the remaining latencies are not all known.
+    /// Trimmed mean of the latencies. A positive `shift` is the share of requests to leave out at the fast end. A
+    /// negative `shift` leaves out the share `-shift` at the slow end. `None` if the remaining latencies are not all
+    /// known.
     fn trimmed_mean(&self, shift: f64) -> Option<f64> {
         let total = self.latency.len() as f64;
         let kept = total * (1.0 - shift.abs());
@@ -356,7 +361,7 @@ mod tests {
         near(of(0).moved("p50", 0.0, 0.2), 700_000.0);
         near(of(0).moved("p50", 0.0, -0.4), 100_000.0);
         near(of(0).moved("max", 0.5, 0.0), 500_000.0);
-        assert_eq!(of(0).moved("p50", 0.0, -0.51), None, "nothing is faster than all requests");
+        assert_eq!(of(0).moved("p50", 0.0, -0.51), None, "the shifted quantile is below 0");
         assert_eq!(of(0).moved("p99", 0.0, 0.02), None);
         assert_eq!(of(1_000).moved("p50", 0.0, 0.01), None, "among the unanswered");
     }

@@ -7,14 +7,14 @@ use crate::verdicts::evidence::Evidence;
 
 /// Relative change of CPU time per request, divided by the share of the host's CPU that other processes took.
 const CPU_PER_SHARE: f64 = 0.7;
-/// Share by which every latency would be lower without the noise, divided by the share of the host's CPU that other
-/// processes took. Other processes evict caches and keep hyperthread siblings busy, so latencies rise.
+/// Share by which every latency would be lower without other processes, divided by the share of the host's CPU that
+/// they took. Other processes evict caches and keep hyperthread siblings busy, so latencies rise.
 const LATENCY_PER_SHARE: f64 = 1.4;
 /// Maximum utilization that is assumed when the queue behind a stalled part of the rig is estimated.
 const UTILIZATION_MAX: f64 = 0.9;
 
-/// Share by which CPU time per request may have changed in either direction, if other processes took the share `taken`
-/// of the host's CPU.
+/// Estimated share by which host noise may have changed CPU time per request, up or down. `taken` is the share of the
+/// host's CPU that other processes took.
 pub fn noise_margin(taken: f64) -> f64 {
     CPU_PER_SHARE * taken
 }
@@ -48,15 +48,15 @@ impl NoiseEstimate {
         }
     }
 
-    /// Estimates the effect on this host only; `None` if it was not sampled.
+    /// Estimates the effect of noise on this host only; `None` if this host was not sampled.
     pub(crate) fn of_this_host(evidence: &Evidence<'_>) -> Option<Self> {
         let cores = f64::from(evidence.host_cores.max(1));
         Some(Self::by(evidence.host?, cores, run_queue_share(evidence), utilization(evidence)))
     }
 
-    /// Estimates the effect on an agent's machine, where only the generator runs; `None` if the machine was not
-    /// sampled. In an open loop requests queue (`is_queued`), so the estimate uses the utilization of the agent's
-    /// busiest worker. In a closed loop, it uses [`UTILIZATION_MAX`].
+    /// Estimates the effect of host noise on an agent's machine, where only the generator runs; `None` if the machine
+    /// was not sampled. In an open loop (`is_queued`), requests queue, so the estimate uses the utilization of the
+    /// agent's busiest worker. In a closed loop, it uses [`UTILIZATION_MAX`].
     pub(crate) fn of_agent(shard: &ShardResult, is_queued: bool) -> Option<Self> {
         let machine = shard.machine.as_ref()?;
         let own = &shard.generator;
@@ -83,8 +83,8 @@ impl NoiseEstimate {
         if estimates.is_empty() {
             return None;
         }
-        // Without stalls an agent would send 1 / (1 - stalled) times as much. `more` is the additional share that all
-        // agents would send: the mean of their additional shares, weighted by requests.
+        // `more` is the share by which all agents together would send more requests without stalls. One agent would
+        // send `1 / (1 - stalled)` times as many.
         let more: f64 =
             estimates.iter().map(|(weight, one)| weight * (1.0 / (1.0 - one.stalled) - 1.0)).sum();
         Some(Self {
@@ -99,9 +99,9 @@ impl NoiseEstimate {
     /// `waited` is the share of time in which parts of the rig waited for a CPU, if known. `busy` is the utilization of
     /// the busiest part.
     fn by(host: &HostShare, cores: f64, waited: Option<f64>, busy: f64) -> Self {
-        // Other processes stall at most one core for each core they use, and only while parts wait in the run queue.
-        // Stolen time is added. It is not in the run-queue delay, because the guest's kernel counts the part as
-        // running.
+        // Other processes stall at most as many cores as they use, and only while parts wait in the run queue. Steal
+        // time is added separately: the run-queue delay does not include it, because the guest's kernel counts the part
+        // as running.
         let others = host.others * cores;
         let stalled = waited.map_or(others, |waited| waited.min(others)) + host.steal * cores;
         let stalled = stalled.min(1.0);

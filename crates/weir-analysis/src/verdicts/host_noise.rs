@@ -5,7 +5,7 @@ use weir_results::{Cell, CellOutcome, HostProcess, HostShare, Measurement, Reaso
 use crate::figures::quantity::counted;
 use crate::points::conclusions::join;
 
-/// Minimum CPU use of a process that is named, cores.
+/// Minimum CPU use of a process that is listed as busy, cores.
 const NAMED_CORES: f64 = 0.01;
 /// Maximum number of processes that [`host_noise`] names.
 const NAMED: usize = 3;
@@ -46,18 +46,20 @@ pub fn host_noise(cells: &[Cell], allowed: f64) -> Option<String> {
     let is_noisy = |share: &HostShare| share.taken() > allowed;
     let (mut named, mut here, mut machines): (Vec<Named>, Vec<HostShare>, Vec<String>) = Default::default();
     for measurement in disturbed {
-        let mut busiest: Vec<HostProcess> = Vec::new();
+        let (mut busiest, mut is_elsewhere) = (Vec::<HostProcess>::new(), false);
         for shard in &measurement.record.shards {
             let machine =
                 shard.machine.as_ref().filter(|machine| machine.share.as_ref().is_some_and(is_noisy));
             let Some(machine) = machine else { continue };
+            is_elsewhere = true;
             busiest.extend(machine.busiest.iter().cloned());
             if !machines.contains(&shard.agent) {
                 machines.push(shard.agent.clone());
             }
         }
-        // If no agent's machine was noisy, the noise was on this host, even if this host is below `allowed`.
-        if busiest.is_empty() || is_noisy(&measurement.host) {
+        // If no agent's machine was noisy, attribute the noise to this host, even if its share does not exceed
+        // `allowed`.
+        if !is_elsewhere || is_noisy(&measurement.host) {
             here.push(measurement.host);
             busiest.extend(measurement.host_usage.iter().flat_map(|usage| usage.busiest.iter().cloned()));
         }

@@ -1,9 +1,11 @@
 //! Judges one load of a cell: what limits it, and which of its values are valid (`docs/method.md#trust`).
 
+mod effect;
+
 use weir_results::{AgentMachine, ArrivalModel, BoundBy, Judgement, Reason, ShardResult, Thresholds, Usage};
 
 use crate::figures::quantity::{cores, count, counted, number, percent, rate, time_ns};
-use crate::verdicts::effects::{Affected, Effect, Factors, Ranks};
+use crate::verdicts::effects::{Affected, Effect, Ranks};
 use crate::verdicts::estimate::NoiseEstimate;
 use crate::verdicts::evidence::Evidence;
 use crate::verdicts::host_noise;
@@ -11,24 +13,26 @@ use crate::verdicts::missing;
 use crate::verdicts::reasons::verdicts;
 use crate::verdicts::stationary::{self, Drift};
 
-/// Allowed factor between sampled in-flight requests and rate x mean latency: samples are few, and bursts last long.
+/// Allowed factor between the sampled number of in-flight requests and the number expected from rate and mean latency.
+/// It is large, because samples are few and bursts last long.
 const IN_FLIGHT_FACTOR: f64 = 1.5;
-/// Difference in requests that is allowed in addition to [`IN_FLIGHT_FACTOR`], for loads with few requests in flight.
+/// Allowed difference between the sampled and the expected number of in-flight requests, in addition to
+/// [`IN_FLIGHT_FACTOR`]. It matters if few requests are in flight.
 const IN_FLIGHT_SLACK: f64 = 3.0;
 /// Maximum mean latency, as share of the phase, for the check of in-flight requests. Above it, many requests begin
 /// before the phase or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
-/// Share of a request's CPU time that late sending may change: late requests share wake-ups, and a wake-up costs up to
-/// half of a request's CPU time.
-const LATE_COST: f64 = 0.5;
-/// Maximum share of unanswered requests for the check of in-flight requests: the mean latency does not include them.
+/// Maximum share of unanswered requests. Above it, weir does not check in-flight requests, because the mean latency
+/// does not include unanswered requests.
 const IN_FLIGHT_UNANSWERED_MAX: f64 = 0.001;
 
 /// Judges one load of a cell.
 ///
-/// The `evidence` of the result starts with one sentence for each reason in the verdicts, in the order of the reasons.
-/// Sentences about reasons within the tolerance, a rate above the generator's ceiling and a longer warm-up follow. The
-/// last sentence explains `bound_by`.
+/// The `evidence` of the result contains these sentences in this order:
+/// - one for each reason in the verdicts, in the order of the reasons;
+/// - one for each reason whose effect is within the tolerance;
+/// - one for a rate above the generator's ceiling, and one for a longer warm-up, if they apply;
+/// - one that explains `bound_by`.
 pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     let case = Case { e: evidence, t: thresholds, noise: NoiseEstimate::of(evidence) };
     let disturbed = case.host_disturbed();
@@ -82,7 +86,7 @@ pub fn judge(evidence: &Evidence<'_>, thresholds: &Thresholds) -> Judgement {
     }
 }
 
-/// What [`Case::effect`] needs besides the reason.
+/// Argument of [`Case::effect`]: facts about the load that change the effect of a reason.
 struct Context<'a> {
     bound_by: BoundBy,
     drift: Option<&'a Drift>,
@@ -169,12 +173,12 @@ impl Case<'_> {
         self.at_limit(self.e.origin, "upstream").or_else(|| self.slow_upstream())
     }
 
-    /// Reports an upstream whose configured delay is most of the response time. A closed loop, or an open loop that was
-    /// not carried, then measures that delay while the upstream's CPU is idle.
+    /// Reports an upstream whose configured delay is most of the response time. A closed loop, or an open loop that
+    /// does not reach its rate, then measures this delay while the upstream's CPU is idle.
     fn slow_upstream(&self) -> Option<String> {
         let delay_ns = self.e.counters?.origin_delay_ns_mean? as f64;
         let service_ns = self.e.record.result.service_time_ns.mean.filter(|mean| *mean > 0.0)?;
-        let carried = self.open() && self.carried_share() >= self.t.completed_share;
+        let carried = self.is_carried();
         let share = delay_ns / service_ns;
         // A threshold of 1 turns the rule off, for scenarios that measure a queue in the upstream.
         let asked = self.t.upstream_delay_share < 1.0;
@@ -200,8 +204,8 @@ impl Case<'_> {
             .or_else(|| self.crowded())
     }
 
-    /// Reports several agents on one machine that together needed more cores than it has, while the gateway had CPU
-    /// left. Such agents limit a load that was not carried.
+    /// Reports several agents on one machine if they together saturated the machine's CPUs while the gateway had CPU
+    /// left. Such agents limit every closed load. They limit an open load only if too few requests completed.
     fn crowded(&self) -> Option<String> {
         let is_idle =
             |usage: &Usage| usage.cpu_share_of_limit.is_none_or(|share| share < self.t.gateway_idle_share);
@@ -267,7 +271,7 @@ impl Case<'_> {
                 (None, None) => String::new(),
             };
             format!(
-                "generator worker {worker} ran or waited for a CPU {} of the time (limit {}){gateway}",
+                "generator worker {worker} used a CPU or waited for one {} of the time (limit {}){gateway}",
                 percent(busy),
                 percent(self.t.worker_busy_share)
             )
@@ -285,11 +289,11 @@ impl Case<'_> {
         let shard =
             self.late_shard(allowed_ns, |_| true).map(|shard| format!("; {shard}")).unwrap_or_default();
         Some(format!(
-            "requests were sent late: p99 of the lateness is {} (limit {}, the larger of {} and {} of the latency p99){shard}",
+            "requests were sent late: p99 of the lateness is {} (limit {}: {} of the latency p99, at least {}){shard}",
             time_ns(late_ns),
             time_ns(allowed_ns),
-            time_ns(self.t.lateness_ns as f64),
-            percent(self.t.lateness_share)
+            percent(self.t.lateness_share),
+            time_ns(self.t.lateness_ns as f64)
         ))
     }
 
@@ -343,8 +347,8 @@ impl Case<'_> {
         })
     }
 
-    /// Reports the agent that sent latest, if an agent sent late. Agents are checked one by one, because one late agent
-    /// among many does not make the whole load late.
+    /// Of the agents that sent late, reports the one with the highest lateness. Each agent is checked, because one late
+    /// agent among many does not make the whole load late.
     fn late_shard(&self, allowed_ns: f64, counts: impl Fn(&ShardResult) -> bool) -> Option<String> {
         let late_ns = |shard: &ShardResult| {
             let late_ns = shard.lateness_ns.and_then(|times| times.p99)? as f64;
@@ -453,7 +457,7 @@ impl Case<'_> {
         if let Some(why) = generator {
             return Bound { by: BoundBy::Generator, what: "the generator", why: why.to_owned() };
         }
-        let carried = self.open() && self.carried_share() >= self.t.completed_share;
+        let carried = self.is_carried();
         let full = self.e.host.filter(|host| disturbed || host.idle <= 1.0 - self.t.bound_share);
         if let Some(host) = full.filter(|_| !carried) {
             let why = format!(
@@ -480,7 +484,8 @@ impl Case<'_> {
         format!("{completed} of {scheduled} scheduled requests completed in the phase; {}", self.no_limit())
     }
 
-    /// Explains the limit `concurrency`. In an open loop, the reason `overloaded` gives the share that was not carried.
+    /// Explains the limit `concurrency`. For an open load, the reason `overloaded` states the share of requests that
+    /// completed, so this text omits it.
     fn concurrency(&self) -> String {
         let connections = counted(self.e.record.generator.connections.into(), "connection");
         match self.open() {
@@ -606,7 +611,7 @@ impl Case<'_> {
         });
         apart.map(|(name, counted, allowed)| {
             format!(
-                "counters disagree: the generator sent {} requests, the {name} counted {} (allowed difference {}: failed or in-flight requests)",
+                "counters disagree: the generator sent {} requests, the {name} counted {} (at most {} may differ: failed or in-flight requests)",
                 count(counters.generator_sent),
                 count(counted.unwrap_or_default()),
                 count(allowed)
@@ -648,9 +653,9 @@ impl Case<'_> {
         let how =
             if warm_up.has_settled { "until latencies settled" } else { "but latencies did not settle" };
         Some(format!(
-            "the warm-up took {} instead of {}, {how} (MSER-5)",
-            time_ns(warm_up.taken_ns as f64),
-            time_ns(warm_up.asked_ns as f64)
+            "the warm-up was extended from {} to {}, {how} (MSER-5)",
+            time_ns(warm_up.asked_ns as f64),
+            time_ns(warm_up.taken_ns as f64)
         ))
     }
 
@@ -682,115 +687,10 @@ impl Case<'_> {
         })
     }
 
-    /// The effect of a reason on each value (`docs/method.md#reasons`).
-    fn effect(&self, reason: Reason, context: &Context<'_>) -> Effect {
-        match reason {
-            Reason::GeneratorLimited if self.open() => self.late_effect(),
-            Reason::UpstreamLimited if self.is_carried() => {
-                Effect { latency: Ranks::AT_MOST, ..Effect::NONE }
-            }
-            Reason::GeneratorLimited | Reason::UpstreamLimited => Effect::LIMITED_BY_RIG,
-            Reason::HostNoise => self.noise_effect(context.bound_by),
-            Reason::Overloaded => Effect { latency: Ranks::AT_LEAST, is_tolerable: false, ..Effect::NONE },
-            // A throttled period delays its requests, and its queue those of the next period: twice the share.
-            Reason::Throttled => {
-                Effect { latency: Ranks::delayed(2.0 * self.throttled_share()), ..Effect::NONE }
-            }
-            // If connections are missing, the load was smaller than configured.
-            Reason::Errors if context.are_connections_missing => Effect {
-                throughput: Factors::AT_LEAST,
-                latency: Ranks::AT_LEAST,
-                memory: Factors::AT_LEAST,
-                ..Effect::UNKNOWN
-            },
-            Reason::Errors => self.errors_effect(),
-            Reason::NotStationary => context.drift.map_or(Effect::UNKNOWN, Drift::effect),
-            Reason::Noisy | Reason::Implausible | Reason::LimitNotApplied => Effect::UNKNOWN,
-            // Each latency is measured with a single clock, so latencies are not affected.
-            Reason::ClockUncertain => {
-                let share = self.apart_ns() as f64 / 1e9 / self.e.record.result.duration_s;
-                let moved = Factors::within(share);
-                Effect { throughput: moved, cpu: moved, cores: moved, ..Effect::NONE }
-            }
-        }
-    }
-
-    /// Whether an open load was carried, so that its throughput is the scheduled rate.
+    /// Whether enough requests of an open load completed in the phase. Then its throughput counts as the scheduled
+    /// rate.
     fn is_carried(&self) -> bool {
         self.open() && self.carried_share() >= self.t.completed_share
-    }
-
-    /// The effect of a generator that sends late: the requests of an open load arrive in bursts.
-    fn late_effect(&self) -> Effect {
-        let Some(late) = self.late_share() else {
-            return Effect { latency: Ranks::AT_MOST, memory: Factors::EXACT, ..Effect::UNKNOWN };
-        };
-        Effect {
-            throughput: if self.is_carried() { Factors::EXACT } else { Factors::AT_LEAST },
-            latency: Ranks::delayed(late),
-            cpu: Factors::within(LATE_COST * late),
-            cores: Factors::within(LATE_COST * late),
-            ..Effect::NONE
-        }
-    }
-
-    /// Share of requests that were sent late or not at all; `None` if unknown. A request is on time if its lateness is
-    /// at most the median latency, and at most the fixed threshold. Even on a quiet host, wake-ups are that late.
-    fn late_share(&self) -> Option<f64> {
-        let record = self.e.record;
-        let lateness = record.lateness.as_ref()?.decode().ok().filter(|lateness| !lateness.is_empty())?;
-        let p50_ns = record.result.latency_ns.p50? as f64;
-        let in_time = lateness.count_between(0, (p50_ns as u64).min(self.t.lateness_ns));
-        Some(1.0 - in_time as f64 / self.scheduled().max(lateness.len()) as f64)
-    }
-
-    fn noise_effect(&self, bound_by: BoundBy) -> Effect {
-        let Some(estimate) = self.noise else { return Effect::UNKNOWN };
-        // A generator that is stalled by noise sends late.
-        let late = self.late_share().filter(|_| self.open()).unwrap_or(0.0);
-        let cpu = Factors::within(estimate.cpu.max(LATE_COST * late));
-        // Without the stalls, the throughput would be higher, up to the CPU limit.
-        let running = 1.0 - estimate.stalled;
-        let share_of_limit = self.e.data.and_then(|data| data.cpu_share_of_limit).unwrap_or(0.0);
-        let share = Some(running.max(share_of_limit.min(1.0))).filter(|share| *share > 0.0);
-        let slowed = Factors { low: Some(1.0), high: share.map(f64::recip) };
-        let is_carried = self.is_carried();
-        let (throughput, cores) = match bound_by {
-            _ if is_carried => (Factors::EXACT, cpu),
-            BoundBy::Gateway => (cpu.inverse(), Factors::EXACT),
-            _ => (cpu.inverse().and(slowed), cpu.and(slowed)),
-        };
-        // If too few requests of an open load completed, noise may be the cause, and may have delayed all of them.
-        let delayed = if self.open() && !is_carried { 1.0 } else { estimate.delayed.max(late) };
-        let latency = Ranks { slower: estimate.cpu, faster: estimate.latency, ..Ranks::delayed(delayed) };
-        Effect { throughput, latency, cpu, cores, ..Effect::NONE }
-    }
-
-    fn throttled_share(&self) -> f64 {
-        let parts = [self.e.data, self.e.origin, self.e.generator].into_iter().flatten();
-        let shares =
-            parts.filter_map(|usage| Some(usage.periods_throttled? as f64 / usage.periods?.max(1) as f64));
-        shares.sum()
-    }
-
-    /// The effect of errors. An error replaces a good response: its latency is meaningless, and it costs between zero
-    /// and twice the CPU time of a good response.
-    fn errors_effect(&self) -> Effect {
-        let requests = &self.e.record.result.requests;
-        let scheduled = requests.scheduled as f64;
-        let Some(share) = requests.error_share().filter(|share| *share < 0.5) else { return Effect::UNKNOWN };
-        let unexpected = requests.unexpected as f64 / scheduled;
-        Effect {
-            throughput: Factors { low: Some(1.0 - share), high: Some(1.0) },
-            latency: Ranks { below: Some(share), above: Some(unexpected), ..Ranks::EXACT },
-            cpu: Factors {
-                low: Some((1.0 - 2.0 * share) / (1.0 - share)),
-                high: Some((1.0 - share).recip()),
-            },
-            cores: Factors::EXACT,
-            memory: Factors::EXACT,
-            is_tolerable: false,
-        }
     }
 
     fn limit_not_applied(&self) -> Option<String> {

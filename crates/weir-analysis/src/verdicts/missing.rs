@@ -5,10 +5,10 @@ use weir_results::Thresholds;
 use crate::figures::quantity::{number, percent};
 use crate::verdicts::evidence::Evidence;
 
-/// Reports missing connections if their share is above the limit. In an open loop, requests for missing connections are
-/// sent late; in a closed loop they are never sent. No request count shows this.
+/// Reports missing connections if their share is above the limit. Request counts do not show missing connections: in an
+/// open loop, the other connections send the requests late; in a closed loop, fewer requests are sent.
 ///
-/// For an overloaded gateway nothing is reported: it may refuse connections, and its overload is already reported.
+/// If the gateway is overloaded, reports nothing: it may refuse connections, and its overload is already reported.
 pub(crate) fn connections(
     evidence: &Evidence<'_>,
     thresholds: &Thresholds,

@@ -1,4 +1,4 @@
-//! Names of the reasons that make values invalid, and the metrics that values belong to.
+//! Names the reasons that make values invalid, and assigns each value to a metric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ pub(crate) fn verdicts(bounds: &BTreeMap<String, Bounds>) -> Verdicts {
     Verdicts { throughput: of(Metric::Throughput), latency: of(Metric::Latency), cpu: of(Metric::Cpu) }
 }
 
-/// The metric that a value of this name belongs to.
+/// The metric to which the value `name` belongs.
 pub(crate) fn metric_of(name: &str) -> Metric {
     match name {
         value::THROUGHPUT => Metric::Throughput,

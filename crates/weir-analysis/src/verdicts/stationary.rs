@@ -28,18 +28,22 @@ use crate::verdicts::effects::{Effect, Factors, Ranks};
 
 /// Minimum number of seconds in each third, so a phase under twelve seconds is not judged.
 ///
-/// Thirds of three seconds are too short for a linear drift, because the drift also makes the seconds within a third
-/// differ. Even without noise, such thirds differ by only 7.3 standard errors, but chance explains up to 8.6
-/// ([`CONFIDENCE`], four degrees of freedom). Thirds of four seconds differ by 8.8, and chance explains up to 6.0.
+/// Thirds of three seconds cannot show a linear drift, because the drift also makes the seconds within a third differ.
+/// A drift is detected only if the difference between the thirds is above the bound of Student's t at [`CONFIDENCE`].
+/// For a linear drift without noise, both values in standard errors are:
+///
+/// - thirds of three seconds: difference 7.3, bound 8.6 (four degrees of freedom)
+/// - thirds of four seconds: difference 8.8, bound 6.0
+///
 /// Sections shorter than a second would depend on each other, because CPU quotas are granted by tenths of a second.
 const THIRD_MIN: usize = 4;
 
 /// Minimum length of a section, seconds. A shorter last second of a phase is left out.
 const WHOLE_S: f64 = 0.999;
 
-/// Confidence that a difference is not due to chance. It is high because a large run compares about a hundred pairs of
-/// thirds, and each false alarm costs a headline. If the seconds vary little, the allowed drift (`drift_share`) decides
-/// instead.
+/// Confidence that the first and the last third of a phase differ by more than chance. It is high because a large run
+/// compares about a hundred pairs of thirds, and each false alarm costs a headline. If a metric varies little from
+/// second to second, the allowed drift (`drift_share`) is the stricter limit.
 const CONFIDENCE: f64 = 0.999;
 
 /// The values that drifted during a phase; `None` for a value that did not.
@@ -61,10 +65,11 @@ impl Drift {
     pub(crate) fn words(&self) -> String {
         let drifted = [&self.throughput, &self.p50].into_iter().flatten();
         let words: Vec<&str> = drifted.map(|drifted| drifted.words.as_str()).collect();
-        format!("not stationary from the first to the last third of the phase: {}", words.join("; "))
+        format!("not stationary: from the first to the last third of the phase, {}", words.join("; "))
     }
 
-    /// The effect on the values: the steady-state value lies beyond the measured one, in the direction of the drift.
+    /// The effect on the values: a value that rose is a lower bound of the steady-state value, a value that fell an
+    /// upper bound.
     pub(crate) fn effect(&self) -> Effect {
         let latency = match (&self.p50, &self.throughput) {
             (Some(p50), _) if p50.last > p50.first => Ranks::AT_LEAST,
@@ -123,7 +128,7 @@ fn p50(seconds: &[&LoadSecond]) -> Option<f64> {
     quantile_ns(&merged, lost.min(u64::MAX - merged.len()), 0.5).map(|ns| ns as f64)
 }
 
-/// A value in both thirds, and the largest difference that chance explains.
+/// A value in the first and the last third of the phase, and the largest difference that chance explains.
 struct Change {
     first: f64,
     last: f64,
@@ -131,7 +136,7 @@ struct Change {
 }
 
 impl Change {
-    /// Compares two thirds, which have equally many seconds.
+    /// Compares the first third of the phase with the last third. Both have the same number of seconds.
     fn between(first: &[&LoadSecond], last: &[&LoadSecond], of: FigureOf) -> Option<Self> {
         let ((first, first_variance), (last, last_variance), n) =
             (sectioned(first, of)?, sectioned(last, of)?, first.len());

@@ -8,9 +8,9 @@ use crate::runs::{cell, plan, run, tail};
 
 const GATEWAYS: [&str; 2] = ["weir", "nginx"];
 
-/// Three repeats of each gateway, of the direct baseline and of its twin, with the axis `topology.tls` at `tls`. Each
-/// median is 100 µs plus the nanoseconds in `medians`. The twin's nanoseconds are `twin`, and weir's median also gets
-/// `more`.
+/// Three repeats of each gateway and of both direct cells, with the axis `topology.tls` set to `tls`. Each median is
+/// 100 µs plus an offset in nanoseconds: from `twin` for the second direct cell, from `medians` for all other cells.
+/// For weir, the offset is increased by `more`.
 fn block(tls: bool, more: u64, twin: [u64; 3]) -> Vec<Cell> {
     let mut cells = Vec::new();
     let medians = [
@@ -123,7 +123,8 @@ fn the_cost_of_authentication_is_a_difference_in_the_same_repeat() {
 fn every_repeat_is_a_row_with_request_counts_of_gateway_and_upstream() {
     let mut cells = block(false, 0, ALIKE);
     let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("it was measured") };
-    // Two upstream requests per client request, and no maximum latency, because the last requests got no response.
+    // The upstream gets two requests per client request. The slowest requests get no response, so there is no maximum
+    // latency.
     measurements[0].counters.origin_requests = Some(measurements[0].counters.generator_sent * 2);
     measurements[0].record.result.latency_ns.max = None;
     let summary = summary(&cells);

@@ -13,9 +13,9 @@ const SETS: u64 = 1_000;
 /// Number of pairs of gateway and load point in a dataset. Each pair has four values.
 const CELLS: usize = 4;
 
-/// Variation of the rig's own CPU time per request, in addition to the speed of the host.
+/// Variation of the rig's CPU time per request that the speed of the host does not explain.
 const RIG_SIGMA: f64 = 0.01;
-/// The gateway's slowdown is the rig's slowdown to this power.
+/// Exponent that relates the slowdowns of gateway and rig: `gateway = rig ^ SPEED_POWER`.
 const SPEED_POWER: f64 = 1.15;
 
 /// The share of repeats with host noise.
@@ -48,9 +48,10 @@ impl Draws {
 struct Drawing {
     repeats: usize,
     sigma: f64,
-    /// How much the host changes values between blocks; both sides of a run share this change.
+    /// How much the host's influence varies between blocks. In each block, it is the same for A and B.
     block_sigma: f64,
-    /// How much the speed of the host varies between cells; zero if the rig's CPU time is unknown.
+    /// How much the speed of the host varies between cells. With zero, the speed is constant, and the datasets contain
+    /// no CPU time of the rig.
     speed_sigma: f64,
     /// The effect of host noise on a value in [`NOISY_SHARE`] of the repeats; zero on a quiet host.
     noise_sigma: f64,
@@ -113,8 +114,9 @@ fn drawn(draws: &mut Draws, drawing: &Drawing) -> [Vec<Series>; 2] {
     sides
 }
 
-/// A value that host noise may have raised. A raised value has bounds from an estimate of the noise, which errs in both
-/// directions. It is valid if its lower bound is at least 90 % of the raised value.
+/// Returns a repeat with `value`, which host noise may raise. The lower bound of a raised value comes from an estimate
+/// of the noise, which may be too high or too low. A raised value is valid if its lower bound is at least 90 % of the
+/// value.
 fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated {
     if sigma == 0.0 || draws.uniform() > NOISY_SHARE {
         return Repeated { repeat, sample: Sample::Value(value), ..Repeated::default() };
@@ -129,7 +131,8 @@ fn disturbed(draws: &mut Draws, repeat: u32, value: f64, sigma: f64) -> Repeated
     Repeated { repeat, sample: Sample::Value(raised), reasons, range }
 }
 
-/// Draws [`SETS`] pairs of datasets, and counts the pairs with a value for which `is_meant` is true.
+/// Draws and compares [`SETS`] pairs of datasets. Returns the number of pairs for which `is_meant` accepts at least one
+/// compared value.
 fn count(
     seed: u64,
     of: impl Fn(&mut Draws) -> Drawing,
@@ -204,7 +207,7 @@ fn without_margins_the_family_error_rate_is_the_nominal_one() {
     }
     for paired in [false, true] {
         let wrong = count(2, the_same_twice, &question, paired, is_claimed);
-        // At most ten are expected; a count of ten has a standard deviation of about three.
+        // The expected count is at most ten, with a standard deviation of about three.
         assert!((1..=20).contains(&wrong), "{wrong} of {SETS}, paired: {paired}");
     }
 }
@@ -248,7 +251,8 @@ fn the_rig_separates_the_speed_of_the_host_from_the_gateway() {
     let is_worse = |of: &FigureComparison| of.verdict == Some(Verdict::Worse);
     let is_corrected = |of: &FigureComparison| of.host_speed.is_some();
     assert_eq!(count(8, on_a_host_that_wanders(10, 1.1), &only_cpu(), true, is_corrected), SETS);
-    // In 5 % of the datasets the rig seems to differ by chance, which hides differences.
+    // In 5 % of the datasets, the rig's CPU time differs significantly by chance. *Worse* must then also hold without
+    // the correction, so it is found less often.
     for (repeats, least) in [(10, 550), (20, 950)] {
         let found = count(8, on_a_host_that_wanders(repeats, 1.1), &only_cpu(), true, is_worse);
         assert!(found >= least, "{found} of {SETS} with {repeats} repeats");

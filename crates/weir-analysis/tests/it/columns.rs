@@ -1,4 +1,4 @@
-//! Values in tables other than headlines: CPU ranges, request counts, minimum and maximum, use of parts.
+//! Table values that are not headlines: CPU ranges, request counts, minimum and maximum, use of parts.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Comparisons of findings: failures, matched series, and guards.
+//! Tests how findings are compared: which failures count, which series match, and when no difference is claimed.
 
 use weir_analysis::compare::{
     CompareError, Comparison, Dataset, FigureComparison, LoadPoint, Measure, Question, Series, Verdict,
@@ -97,7 +97,7 @@ fn a_load_that_fails_in_every_repeat_is_a_failure_although_its_changes_took_effe
     assert!(!compared(&bad, &good).is_worse());
 }
 
-/// A cell with one load, whose start was measured.
+/// A cell with one load, and with a measured cold start.
 fn started(load: Load, repeat: u32) -> Cell {
     let mut cell = cell("weir", repeat, vec![load]);
     cell.cold_start = Some(ColdStart {
@@ -117,7 +117,7 @@ fn values_without_a_load_are_not_matched_as_a_load() {
     let error = compare(&a, &b, &of_load("tial")).unwrap_err();
     let CompareError::NoLoad { names, .. } = &error else { panic!("{error}") };
     assert_eq!(names, "tail");
-    // Results from a file of another program are compared with the load, not with the gateway starts.
+    // Results from a file of another program are compared with A's load, not with A's gateway starts.
     let file = foreign("F", vec![of_values("throughput", near(10.0))].into_iter().map(unnamed).collect());
     for question in [of_load("tail"), Question { force: true, ..Question::default() }] {
         let comparison = compare(&a, &file, &question).expect("one load");
@@ -164,7 +164,7 @@ fn a_capacity_without_any_result_is_not_reached_unless_the_rig_is_the_reason() {
     assert!(comparison.is_worse());
     assert_eq!(comparison.headline(), "b against a: no value in 1 metric, 1 undecided");
     assert!(!compared(&bad, &good).is_worse() && !compared(&bad, &bad).is_worse());
-    // Only metrics with a verdict count.
+    // A missing value makes a comparison worse only if its metric gets a verdict.
     let [a, b] = sides(&good, &bad);
     assert!(!compare(&a, &b, &asked(&["p99"])).unwrap().is_worse());
     let mut noisy = repeats(|repeat| searched("weir", repeat, never_met(Stopped::InvalidTrials)));
@@ -187,7 +187,7 @@ fn a_search_of_only_one_side_is_listed() {
     let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
     assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
     assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
-    // A fault that only one side has is not listed, because the load itself is on both sides.
+    // Findings about a fault on only one side are not listed, because the load itself is compared.
     let faulted = repeats(|repeat| {
         let mut cell = faulted("weir", repeat, &[]);
         measurements(&mut cell)[0].load = "tail".into();
@@ -347,7 +347,8 @@ fn repeats_beyond_the_measured_range_rank_last() {
     let late = Some(9.0);
     check([None; 6], Verdict::Worse, "");
     check([Some(2.0), None, None, None, None, None], Verdict::Worse, "");
-    // All repeats of B rank behind those of A: five are late, and the one that does not recover ranks last.
+    // Every repeat of B ranks after all repeats of A: five repeats recover late, and one does not recover, so it ranks
+    // last.
     check([late, late, late, late, late, None], Verdict::Worse, "");
     check(
         [Some(2.0), Some(2.0), None, None, None, None],

@@ -1,5 +1,5 @@
-//! The positive control (one gateway measured again, with known changes) in synthetic runs: whether the changes are
-//! detected, and that the control is not a gateway of the run.
+//! Tests the positive control: one gateway measured again, with known changes. Checks in synthetic runs when the
+//! changes are detected, and that the control is not listed as a gateway.
 
 use weir_analysis::compare::Dataset;
 use weir_analysis::findings::{Finding, Value};

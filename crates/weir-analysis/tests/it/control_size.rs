@@ -24,7 +24,8 @@ struct Size {
     cpus: f64,
     ratio: f64,
     noise: f64,
-    /// Moves the noise to other repeats. Each size has another shift, so that the ratios of sizes vary between repeats.
+    /// Number of repeats by which the noise of this size is shifted. Sizes have different shifts, so that the ratios
+    /// between sizes vary from repeat to repeat.
     shift: u32,
 }
 
@@ -131,8 +132,8 @@ fn sizes_within_the_margin_of_the_largest_do_not_matter() {
         finding.sentences,
         [
             "The size of the control plane does not matter for contour: with 0.1 cores and 0.5 cores, throughput at \
-        users-8 is the same within 10 % as with 1 core; p50 latency at tail is the same within 10 %; CPU time per request at \
-        users-8 and tail is the same within 5 %."
+        users-8 is the same as with 1 core (within 10 %); p50 latency at tail is the same (within 10 %); CPU time per \
+        request at users-8 and tail is the same (within 5 %)."
         ]
     );
     let table = table(&finding, "throughput");
@@ -182,7 +183,7 @@ fn a_size_that_reduces_throughput_matters() {
     );
     assert!(
         said.contains(
-            ". Otherwise, with 0.5 cores, throughput at users-8 is the same within 10 % as with 1 core; "
+            ". Otherwise, with 0.5 cores, throughput at users-8 is the same as with 1 core (within 10 %); "
         ),
         "{said}"
     );
@@ -278,7 +279,7 @@ fn a_conclusion_on_throughput_does_not_need_cpu_time() {
 /// Returns the lower and the upper bound for a value.
 type Sides = fn(f64) -> [Option<f64>; 2];
 
-/// Replaces the bounds of p50 of the open load in all repeats of a size.
+/// Replaces the p50 bounds of the open load, in all repeats in which the control plane has `cpus` cores.
 fn bound_p50(cells: &mut [Cell], cpus: f64, bounds: Sides) {
     for cell in cells.iter_mut().filter(|cell| cell.key.axes["limits.control.cpus"] == json!(cpus)) {
         let open = &mut measurements(cell)[1];
@@ -301,7 +302,7 @@ fn bounds_decide_on_their_strong_side_only() {
     };
     let at_least: Sides = |value| [Some(value), None];
     let at_most: Sides = |value| [None, Some(value)];
-    // With a ratio of 0.5, the measured p50 is twice as high as with the largest size.
+    // With `ratio` 0.5, the small control plane has twice the p50 of the largest one.
     let Value::Text { text } = check(0.5, at_least, "matters") else { panic!("a bound in words") };
     assert!(text.starts_with("≥ 1.9"), "{text}");
     check(0.5, at_most, "undecided");

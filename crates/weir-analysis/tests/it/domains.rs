@@ -1,4 +1,5 @@
-//! Throughput at a limit with many domains and with one, and costs of starts and configurations.
+//! Tests of the finding that compares one domain with many: throughput at CPU limits, and the costs of starts and
+//! configurations.
 
 use serde_json::json;
 use weir_analysis::findings::ManyDomains;
@@ -15,7 +16,7 @@ use crate::runs::{Load, cell, plan, run};
 const RATE_PER_S: u64 = 2_000;
 const MIB: u64 = 1 << 20;
 
-/// A cell at `cpus` cores. Memory before any load is 10 MiB, plus 50 KiB for each domain, plus 1 MiB times `repeat`.
+/// A cell with `cpus` cores. Before any load, it uses 10 MiB of memory, plus 50 KiB per domain, plus `repeat` MiB.
 fn at(gateway: &str, domains: u64, cpus: f64, repeat: u32) -> Cell {
     let mut record = record(Closed, RATE_PER_S, 500_000);
     record.result.tls = Some(TlsResult { handshakes: 20_000, resumed: 5_000, ..TlsResult::default() });
@@ -131,8 +132,8 @@ fn bytes_come_from_the_interfaces_if_all_gateways_have_one() {
     assert!(all.loads.iter().all(|load| load.of_interfaces));
     near(&all.loads[1].rows[2].received_bytes_per_s, 500_000.0);
     near(&all.loads[1].rows[2].sent_bytes_per_s, 700_000.0);
-    // A column does not mix two kinds of values: if one gateway lacks interface counters, the bytes of clients are used
-    // for all gateways.
+    // If one gateway lacks interface counters, the bytes counted by clients are used for all gateways, so that a column
+    // never mixes the two.
     let some = domains(|cell| {
         if cell.key.gateway == "weir" {
             crossed(cell)

@@ -170,13 +170,13 @@ fn host_noise_moves_values_by_its_possible_effect() {
             }
         }
     };
-    // The busiest part has a utilization of 0.5, so two fifths of the requests may have been delayed. Without the
-    // noise, all requests may be 7 % slower or 14 % faster.
+    // The busiest part has a utilization of 0.5, so noise may have delayed 20 % / (1 - 0.5) = 40 % of the requests.
+    // Without the noise, each latency could be up to 14 % lower or 7 % higher.
     let quantile = Sides(Some(0.6 * 0.86), Some(1.07));
     let cpu = Sides(Some(0.93), Some(1.07));
     check(Open, Reason::HostNoise, noisy(5.0), [Valid, quantile, quantile, cpu, Valid]);
-    // The three parts together waited for 5 % of the time, so they were stalled for at most 5 %. A tenth of the
-    // requests may have been delayed, which is within the tolerance.
+    // The three parts together waited for 5 % of the time. The busiest part has a utilization of 0.5, so noise may have
+    // delayed 5 % / (1 - 0.5) = 10 % of the requests. This is within the tolerance.
     check(Open, Reason::HostNoise, noisy(5.0 / 30.0), [Valid, Valid, Valid, cpu, Valid]);
     let quantile = Sides(None, Some(1.07));
     let throughput = Sides(Some(1.0 / 1.07), Some(1.0 / 0.93 / 0.8));
@@ -185,16 +185,16 @@ fn host_noise_moves_values_by_its_possible_effect() {
         noisy(5.0)(load);
         load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
     };
-    // If the gateway is saturated, noise changes throughput by the same share as CPU time per request. This is within
-    // the tolerance of throughput.
+    // Noise changes the throughput of a saturated gateway only as much as its CPU time per request. For throughput,
+    // such a change is within the tolerance.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
 }
 
 #[test]
 fn noise_on_the_machine_of_an_agent_delays_the_requests_of_that_agent() {
-    // Other processes used 0.2 cores of the machine of agent b, one of two agents. Its worker ran for half of the time
-    // and waited for the other half. The noise stalled it for at most a fifth of the time, so two fifths of its
-    // requests may have been delayed.
+    // Other processes used 0.2 cores of the machine of agent b, one of two agents. So they stalled its worker for at
+    // most 20 % of the time. The worker has a utilization of 0.5, so 20 % / (1 - 0.5) = 40 % of its requests may have
+    // been delayed.
     let noisy = |load: &mut Load| {
         let mut shards = ["a", "b"].map(|agent| ShardResult::of(agent, &load.record, 0, 0));
         shards[1].machine = Some(AgentMachine {
@@ -254,7 +254,8 @@ fn agents_that_need_more_cores_than_their_machine_has_limit_the_load() {
         load.record.shards = vec![shard; 18];
     };
     check(Closed, Reason::GeneratorLimited, crowded, [AT_LEAST, AT_MOST, AT_MOST, INVALID, AT_LEAST]);
-    // The agents limit neither an open load that was served in full, nor a closed load that saturates the gateway.
+    // The agents are not the bottleneck of an open load that was served in full, or of a closed load that saturates the
+    // gateway.
     check(Open, Reason::GeneratorLimited, crowded, [Valid; 5]);
     let full = |load: &mut Load| {
         crowded(load);
@@ -422,8 +423,9 @@ fn two_reasons_with_opposite_bounds_leave_no_bounds() {
 #[test]
 fn a_bound_far_beyond_the_next_quantile_is_dropped() {
     let mut load = Load::new(Open);
-    // 15 % of the requests took 1 s, the others 1 ms. With 20 % errors, the upper bound of p66 is 1 s. It is dropped,
-    // because p75 is only 1 ms. The lower bound of p95 is 1 ms. It is dropped, because p90 is 1 s.
+    // 85 % of the requests took 1 ms, the others 1 s. 20 % errors shift quantiles by up to 20 points: p66 up to p86 (1
+    // s), and p95 down to p75 (1 ms). Both bounds are dropped, because they are far from the next measured quantiles:
+    // p75 (1 ms) and p90 (1 s).
     let mut latency = new_histogram();
     latency.record_n(1_000_000, REQUESTS * 85 / 100).expect("within the bounds");
     latency.record_n(1_000_000_000, REQUESTS * 15 / 100).expect("within the bounds");

@@ -1,4 +1,4 @@
-//! Objectives on errors are checked by counts in every repeat, also in invalid ones.
+//! Objectives on errors are checked with the error counts of every repeat, including invalid repeats.
 
 use std::collections::BTreeMap;
 
@@ -117,15 +117,15 @@ fn requests_without_a_response_are_undecided_under_host_noise() {
     assert_eq!(results(&summary), [("errors", Met::Unknown)]);
     assert_eq!(
         summary.points[0].rows[0].objective[0].words,
-        "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: requests without a response may have a cause \
-         outside the gateway: host-noise in 3 of 3 repeats"
+        "errors at most 0.100 %: 20.0 % [20.0 .. 20.0], undecided: timed-out and dropped requests may not be \
+         the gateway's fault: host-noise in 3 of 3 repeats"
     );
     assert_eq!(summary.outcome, Outcome::Undecided);
     // Without noise, the gateway is responsible.
     let quiet = HostShare { steal: 0.0, others: 0.0, idle: 0.5 };
     let summary = repeats(quiet, bound(), a_fifth_timed_out);
     assert_eq!((results(&summary), summary.outcome), (vec![("errors", Met::Missed)], Outcome::Missed));
-    // The objective allows this share of errors, so it is met whatever caused them.
+    // The objective allows 20 % errors, so their cause does not matter.
     let summary = repeats(DISTURBED, Some(objective(None, Some(0.2))), a_fifth_timed_out);
     assert_eq!(results(&summary), [("errors", Met::Met)]);
 }

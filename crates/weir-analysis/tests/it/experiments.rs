@@ -1,5 +1,5 @@
-//! Findings from several load points: users at a limit, throughput per limit, and throughput relative to the direct
-//! baseline.
+//! Findings from several load points: throughput with more users at a CPU limit, throughput at different CPU limits,
+//! and throughput relative to the direct baseline.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use weir_results::{Cell, CellOutcome, DIRECT, HostShare, Usage};
 use crate::records::{quiet, record, usage};
 use crate::runs::{Load, cell, plan, run};
 
-/// A closed load: connections, responses per second, and the share of its CPU limit that the gateway uses.
+/// A closed load as a tuple: number of connections, responses per second, and the gateway's CPU use as a share of its
+/// CPU limit.
 type Users = (u32, f64, f64);
 
 /// A gateway at a CPU limit. Rates differ by 1 % between repeats.
@@ -94,7 +95,7 @@ fn a_saturated_limit_is_described_with_the_gain_of_more_connections() {
     check(
         bench("weir", 0.5, &[(4, 5_000.0, 0.8), (8, 5_900.0, 0.98), (16, 5_940.0, 0.981)]),
         "weir saturates 0.5 cores from 8 connections on (98.0 % to 98.1 % of the limit): more connections \
-        give the same throughput within the intervals (+0.7 % from 8 to 16 connections); its maximum is \
+        give the same throughput (+0.7 % from 8 to 16 connections; intervals overlap); its maximum is \
         5,939/s [5,793 .. 6,089] at 16 connections, 11,879/s per core.",
     );
     check(
@@ -112,7 +113,7 @@ fn a_saturated_limit_is_described_with_the_gain_of_more_connections() {
     check(
         bench("weir", 1.0, &[(4, 5_000.0, 0.97), (8, 5_500.0, 0.6), (16, 5_000.0, 0.98)]),
         "weir saturates 1 core at 4 and 16 connections (97.0 % to 98.0 % of the limit): more connections give \
-        the same throughput within the intervals (+0.0 % from 4 to 16 connections); its maximum is 5,000/s \
+        the same throughput (+0.0 % from 4 to 16 connections; intervals overlap); its maximum is 5,000/s \
         [4,877 .. 5,126] at 16 connections, 5,000/s per core.",
     );
     check(
@@ -140,7 +141,7 @@ fn without_a_limit_nothing_is_saturated() {
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
         "weir has no CPU limit that 4 to 8 connections can saturate: more connections give the same throughput \
-        within the intervals (+1.0 % from 4 to 8 connections). Its maximum is at least 5,049/s \
+        (+1.0 % from 4 to 8 connections; intervals overlap). Its maximum is at least 5,049/s \
         [4,926 .. 5,177], measured at 8 connections.",
     );
     assert_eq!(experiment(&[free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)])]).users_conclusions, [""; 0]);
@@ -152,9 +153,9 @@ fn invalid_loads_are_named_and_excluded() {
     check(
         Bench { disturbed: vec![(8, 1)], ..bench("weir", 0.5, &users) },
         "weir saturates 0.5 cores from 4 connections on (98.0 % of the limit): more connections give the same \
-        throughput within the intervals (+0.7 % from 4 to 16 connections); its maximum is 5,939/s [5,793 .. \
-        6,089] at 16 connections, 11,879/s per core. No conclusion at 8 connections (2 of 3 repeats valid: \
-        host-noise).",
+        throughput (+0.7 % from 4 to 16 connections; intervals overlap); its maximum is 5,939/s [5,793 .. \
+        6,089] at 16 connections, 11,879/s per core. No conclusion at 8 connections (host-noise; 2 of 3 \
+        repeats valid).",
     );
     check(
         Bench { repeats: 2, ..bench("weir", 0.5, &users) },
@@ -164,8 +165,8 @@ fn invalid_loads_are_named_and_excluded() {
     let disturbed = experiment(&[Bench { disturbed: all, ..bench("weir", 0.5, &users) }]);
     assert_eq!(
         disturbed.saturations[0].analysis,
-        "No conclusion about weir with 0.5 cores: 4, 8 and 16 connections (1 of 3 repeats valid: \
-        host-noise)."
+        "No conclusion about weir with 0.5 cores: 4, 8 and 16 connections (host-noise; 1 of 3 \
+        repeats valid)."
     );
     assert_eq!(disturbed.users_conclusions, [""; 0]);
 }
@@ -216,17 +217,17 @@ fn cores_are_compared_if_both_ends_are_saturated() {
     );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), at(1.0, 8_000.0, 0.5)]),
-        "weir: throughput per core is not compared: only the limit of 0.5 cores is saturated, at 5,000/s."
+        "weir: throughput per core is not compared: valid loads saturate only the limit of 0.5 cores, at 5,000/s."
     );
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.5), at(1.0, 8_000.0, 0.5)]),
-        "weir: throughput per core is not compared: no limit with valid loads is saturated."
+        "weir: throughput per core is not compared: no valid load saturates a CPU limit."
     );
     let invalid = Bench { disturbed: vec![(8, 0), (8, 1)], ..at(1.0, 8_000.0, 0.99) };
     assert_eq!(
         said(&[at(0.5, 5_000.0, 0.99), invalid]),
-        "weir: throughput per core is not compared: only the limit of 0.5 cores is saturated, at 5,000/s; no load is \
-         valid with 1 core."
+        "weir: throughput per core is not compared: valid loads saturate only the limit of 0.5 cores, at 5,000/s; no \
+         load is valid with 1 core."
     );
     // The first repeat is invalid at one limit, the third at the other, so only two pairs are valid.
     let four = |cpus: f64, rate: f64, disturbed: u32| Bench {
@@ -242,7 +243,8 @@ fn cores_are_compared_if_both_ends_are_saturated() {
 
 #[test]
 fn repeats_that_scatter_show_no_loss() {
-    // Throughput rises from repeat to repeat at one limit and falls at the other, so that the ratios vary around 0.98.
+    // From repeat to repeat, throughput rises with 0.5 cores and falls with 1 core. So the ratio of throughput per core
+    // (1 core / 0.5 cores) varies around 0.98.
     let mut cells = bench("weir", 0.5, &[(8, 5_000.0, 0.99)]).cells();
     let mut others = bench("weir", 1.0, &[(8, 9_800.0, 0.99)]).cells();
     for (cell, repeat) in others.iter_mut().zip([2, 1, 0]) {
@@ -272,13 +274,13 @@ fn shares_of_direct_are_printed_as_a_range() {
     benches.push(bench(DIRECT, 0.5, &[(4, 20_000.0, 0.0), (8, 20_000.0, 0.0)]));
     assert_eq!(
         experiment(&benches).direct_conclusions,
-        ["Share of the direct throughput, over all connection counts and limits: weir 25.0 % to 30.0 %."]
+        ["Share of the direct throughput at all connection counts and limits: weir 25.0 % to 30.0 %."]
     );
     let summary = limited_direct(&benches);
     assert_eq!(
         summary.experiments[0].direct_conclusions,
         [
-            "Share of the direct throughput, over all connection counts and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
+            "Share of the direct throughput at all connection counts and limits: weir 25.0 % to ≤ 30.0 % (≤: the rig \
             limited the direct load, so the share is an upper bound)."
         ]
     );

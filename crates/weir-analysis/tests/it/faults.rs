@@ -15,8 +15,8 @@ use crate::runs::{Load, cell, plan, run, tail};
 /// The last second of the record: the drain, in which no requests are sent.
 const DRAIN: u32 = 12;
 
-/// A load of twelve seconds at 100/s, of which two are warm-up, then one second of drain. Each entry of `wrong` is a
-/// second with its numbers of unexpected and lost requests.
+/// A load at 100/s: two seconds of warm-up, a sustained phase of ten seconds, and one second of drain. Each entry of
+/// `wrong` contains a second, and its numbers of unexpected and lost requests.
 fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..=DRAIN)
@@ -115,7 +115,7 @@ fn errors_until_the_end_of_a_stage_are_marked() {
     let found = faults(&cells).0.unwrap();
     assert_eq!(counts(&found.courses[0].stages[1]), (800, 2, 0, None));
     assert!(
-        found.conclusions[0].contains("replica 2 killed: 2 of 800, with errors until the end"),
+        found.conclusions[0].contains("replica 2 killed: 2 of 800, with errors until the end of this stage"),
         "{found:?}"
     );
 }
@@ -127,7 +127,8 @@ fn requests_that_time_out_after_the_phase_count_for_its_last_stage() {
     assert_eq!(counts(returned), (800, 0, 30, None));
     assert!(returned.p99_ns.beyond_timeout, "requests without a response rank last");
     assert!(
-        found.conclusions[0].contains("replica 2 returned: 30 of 830, with errors until the end"),
+        found.conclusions[0]
+            .contains("replica 2 returned: 30 of 830, with errors until the end of this stage"),
         "{found:?}"
     );
 }
@@ -207,7 +208,7 @@ fn errors_during_a_stalled_service_are_compared_with_the_time_before() {
         measurements[0].faults[0].action = FaultAction::Stall;
         let failed = FailedRegistration { why: "no response".into(), took_ns: 5 };
         let details = serde_json::to_value(failed).expect("it is plain");
-        // The second registration fails after the service has returned.
+        // The second registration fails at 9 s, after the service came back (8.2 s).
         let kind = FailedRegistration::KIND;
         measurements[0].events = [5.0, 9.0]
             .map(|t_s| Event { t_s, sustained: true, kind: kind.into(), details: details.clone() })

@@ -196,8 +196,8 @@ fn changed(gateway: &str, repeat: u32) -> Cell {
         routes: 2,
         seen_after_ns: 100_000_000 + 20_000_000 * u64::from(repeat),
     };
-    // The first change is in the warm-up; the seconds that count as near it end before the phase starts at 2 s. The
-    // seconds near the change at 4.5 s end at about 5.6 s.
+    // All seconds near the first change are in the warm-up, which ends at 2 s. The seconds 4 and 5 are near the change
+    // at 4.5 s.
     measurements(&mut cell)[0].route_changes = vec![change(0.5, false, 1), change(4.5, true, -1)];
     cell
 }
@@ -218,9 +218,9 @@ fn the_cost_of_changes_compares_near_seconds_with_the_rest() {
     let finding = summary.findings.iter().find(|finding| finding.key == "changes").unwrap();
     let said = finding.sentences.join("\n");
     for words in [
-        "weir: 3 changes of routes during changing",
+        "weir: 3 changes of routes in load `changing`",
         "at most 140 ms",
-        "near changes, 9 of 600 requests failed, otherwise 0 of 2,400",
+        "in seconds near changes, 9 of 600 requests failed, otherwise 0 of 2,400",
         " near changes and ",
         "otherwise, a ratio of 5.00 [5.00 .. 5.00]",
     ] {
@@ -262,7 +262,7 @@ fn changes_are_reported_by_kind_and_compared_with_a_load_without_changes() {
     near(quiet.p99_ratio.mean.unwrap(), 1.0);
     let finding = summary.findings.iter().find(|finding| finding.key == "changes").unwrap();
     let said = finding.sentences.join("\n");
-    assert!(said.contains("weir: 9 changes of endpoints and certificates during changing"), "{said}");
+    assert!(said.contains("weir: 9 changes of endpoints and certificates in load `changing`"), "{said}");
     assert!(said.contains("; in load `quiet`, 0 of 3,000 requests failed"), "{said}");
     assert!(headroom.is_empty());
 }
@@ -302,7 +302,8 @@ fn a_load_in_steps_has_a_fit_of_the_scalability_law() {
     let conclusions = headroom.conclusions.join("\n");
     let is_stated = |words| conclusions.contains(words);
     assert!(
-        is_stated("the Universal Scalability Law over ") && is_stated("has contention 1.0e-1"),
+        is_stated("throughput by ")
+            && is_stated("follows the Universal Scalability Law with contention 1.0e-1"),
         "{conclusions}"
     );
 }

@@ -112,8 +112,8 @@ fn a_delay_of_the_upstream_limits_a_closed_loop() {
     assert_eq!(judgement.verdicts.throughput, [Reason::UpstreamLimited]);
     assert_eq!(with_delay(ArrivalModel::Closed, 0.49).judge().bound_by, BoundBy::Concurrency);
 
-    // The rate limits an open load that was served in full, whatever the delay. A saturated gateway is the bottleneck,
-    // whatever the delay.
+    // Even with a long upstream delay, an open load that was served in full is limited by its rate, and a saturated
+    // gateway is the bottleneck.
     assert_eq!(with_delay(ArrivalModel::Open, 0.9).judge().bound_by, BoundBy::Rate);
     let mut short = with_delay(ArrivalModel::Open, 0.9);
     short.books(|books| {
@@ -420,7 +420,7 @@ fn counters_may_differ_by_uncertain_and_in_flight_requests() {
     let judgement = check(Open, counted(9_996, 9_997, 3), BoundBy::Rate, implausible);
     assert_eq!(
         judgement.evidence[0],
-        "counters disagree: the generator sent 10,000 requests, the gateway counted 9,996 (allowed difference 3: failed or in-flight requests)"
+        "counters disagree: the generator sent 10,000 requests, the gateway counted 9,996 (at most 3 may differ: failed or in-flight requests)"
     );
     let answered_by_the_gateway = |load: &mut Load| {
         load.books(|books| books.unexpected = 5);
@@ -528,10 +528,10 @@ fn an_extended_warm_up_is_reported_and_invalidates_nothing() {
     };
     let grown = judged(7_500_000_000, true);
     assert_eq!(grown.verdicts, Verdicts::default());
-    let said = "the warm-up took 7.50 s instead of 5.00 s, until latencies settled (MSER-5)";
+    let said = "the warm-up was extended from 5.00 s to 7.50 s, until latencies settled (MSER-5)";
     assert_eq!(grown.evidence[0], said);
     assert!(
-        judged(15_000_000_000, false).evidence[0].contains("15.0 s instead of 5.00 s, but latencies did not")
+        judged(15_000_000_000, false).evidence[0].contains("from 5.00 s to 15.0 s, but latencies did not")
     );
     assert_eq!(judged(5_000_000_000, true).evidence.len(), 1);
 }

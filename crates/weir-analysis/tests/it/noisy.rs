@@ -1,7 +1,7 @@
 //! Headlines whose intervals are wider than the scenario allows.
 
-use weir_analysis::{Figure, Noise, Summary, summarize};
-use weir_results::{DIRECT, Reason};
+use weir_analysis::{Figure, Noise, Summary, host_noise, summarize};
+use weir_results::{AgentMachine, CellOutcome, DIRECT, HostShare, Reason, ShardResult};
 
 use crate::runs::{plan, run};
 use crate::summarized::undisturbed;
@@ -80,4 +80,20 @@ fn noisy_quantiles_without_conclusions_are_marked_and_no_problem() {
     assert!(weir.latency_ns.iter().all(|(_, figure)| figure.noise.is_some() && !figure.headline));
     let said = weir.noisy.join(" ");
     assert!(said.contains("p50 ") && said.contains("p99 ") && !said.contains("p90 "), "{said}");
+}
+
+#[test]
+fn noise_on_the_machine_of_an_agent_is_not_attributed_to_this_host() {
+    let mut cells = undisturbed();
+    let CellOutcome::Measured { measurements } = &mut cells[0].outcome else { panic!("measured") };
+    let load = &mut measurements[0];
+    load.judgement.verdicts.latency = vec![Reason::HostNoise];
+    load.host = HostShare { steal: 0.0, others: 0.01, idle: 0.5 };
+    let mut shard = ShardResult::of("b", &load.record, 0, 0);
+    // No single process was busy.
+    let share = Some(HostShare { steal: 0.0, others: 0.1, idle: 0.6 });
+    shard.machine = Some(AgentMachine { share, ..AgentMachine::default() });
+    load.record.shards = vec![shard];
+    let said = host_noise(&cells, 0.02).unwrap();
+    assert!(said.starts_with("host noise on the machines of b disturbed 1 measurement. "), "{said}");
 }

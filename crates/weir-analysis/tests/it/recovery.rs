@@ -85,8 +85,8 @@ fn a_second_that_is_slower_by_microseconds_is_normal() {
     assert_eq!(times(&found(&[cell]), "weir"), [Some(1.5)], "six times as slow, by 0.25 ms");
 }
 
-/// Compares weir with nginx in six repeats. The functions `weir` and `nginx` return the last second with errors for the
-/// number of a repeat. The server is killed at 4.5 s.
+/// Compares weir with nginx in six repeats. The functions `weir` and `nginx` take the number of a repeat, and return
+/// its last second with errors. The server is killed at 4.5 s.
 fn compared(weir: &dyn Fn(u32) -> u32, nginx: &dyn Fn(u32) -> u32) -> Comparison {
     compared_in(6, weir, nginx)
 }
@@ -106,7 +106,7 @@ fn verdict(comparison: &Comparison) -> Option<Verdict> {
     figures.find(|figure| figure.measure.name() == "recovery.time").expect("both had the fault").verdict
 }
 
-/// The last second with errors, so that recovery takes 2.5 s in one repeat and 3.5 s in the others.
+/// The last second with errors of a gateway that recovers late: after 2.5 s in repeat 0, and after 3.5 s in all others.
 fn late(repeat: u32) -> u32 {
     if repeat == 0 { 6 } else { 7 }
 }

@@ -72,7 +72,7 @@ fn many_routes_are_compared_with_few() {
         finding.sentences,
         [
             "weir, tail: with 10,241 domains, memory is 2.00 [2.00 .. 2.00] times, CPU time per request 1.10 [1.10 .. 1.10] \
-             times and capacity 0.750 [0.750 .. 0.750] times the value with 1. Memory is 20.2 MiB [19.7 .. 20.7], \
+             times and capacity 0.750 [0.750 .. 0.750] times the value with 1 domain. Memory is 20.2 MiB [19.7 .. 20.7], \
              1.01 KiB [1,009 B .. 1.04 KiB] per added domain."
         ]
     );

@@ -121,8 +121,8 @@ fn the_interval_of_the_rate_is_carried_through() {
         measurements(cell)[1].record.result.rate_per_s = carried_per_s;
     }
     let answer = sized(&cells, demand(10_000.0));
-    // The standard deviation of the logarithms is 0.0200 and t(2) is 4.3027, so the bounds are 2,499.7 divided and
-    // multiplied by exp(0.0497).
+    // The geometric mean is 2,499.7. The logarithms have a standard deviation of 0.0200, and t(2) is 4.3027. So the
+    // bounds are 2,499.7 / exp(0.0497) and 2,499.7 x exp(0.0497).
     let Span { value, low, high } = answer.rate_per_s;
     assert!((value, low.round(), high.round()) == (2_500.0, 2_378.0, 2_627.0), "{:?}", answer.rate_per_s);
     // 10,000 / 2,627 is 3.8, and 10,000 / 2,378 is 4.2.
@@ -137,7 +137,7 @@ fn a_rate_that_was_not_reached_is_replaced_by_the_throughput() {
     for cell in &mut cells {
         measurements(cell)[1].record.result.rate_per_s = 2_400.0;
     }
-    // The throughput is 4 % below the offered rate. Up to 1 % below, the offered rate would be used.
+    // The throughput is 4 % below the offered rate. If it were at most 1 % below, weir would use the offered rate.
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value.round(), answer.instances), (2_400.0, count(5, 5, 5)));
 }
@@ -309,7 +309,7 @@ fn invalid_values_are_not_used_for_sizing() {
     }
     let (why, said) = refused(&cells, demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
-    assert!(said.contains("no valid value for p99: 0 of 3 repeats valid: host-noise"), "{said}");
+    assert!(said.contains("no valid value for p99: host-noise; 0 of 3 repeats valid"), "{said}");
 
     let (why, said) = refused(&measured("weir", 1, &GOROUTER), demand(10_000.0));
     assert_eq!(why, RefusedFor::Unknown);
@@ -332,7 +332,7 @@ fn an_undecided_rate_is_no_limit() {
         }
         sized(&cells, demand(10_000.0))
     };
-    let invalid = "no valid value for p99: 0 of 3 repeats valid: generator-limited";
+    let invalid = "no valid value for p99: generator-limited; 0 of 3 repeats valid";
     let answer = without(&[1, 2]);
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::AtLeast));
     let known = "objective met at 1,000/s, the highest rate with valid results: an instance may carry more. `weir run \
@@ -352,7 +352,7 @@ fn an_undecided_rate_is_no_limit() {
 #[test]
 fn a_rate_to_measure_is_suggested_only_between_measured_rates() {
     let asked = Demand { cpu_share_max: Some(0.65), ..demand(10_000.0) };
-    // Extrapolated from 1,000/s, 65 % would be 3,250/s, but 2,500/s already uses more.
+    // 1,000/s uses 20 % of the CPU limit, so 65 % would allow 3,250/s. But 2,500/s already uses 90 %.
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.9)];
     let answer = sized(&measured("weir", 3, &rates), asked.clone());
     assert_eq!(
@@ -418,7 +418,8 @@ fn each_point_of_the_limits_is_an_instance_type_and_the_cheapest_comes_first() {
     };
     assert_eq!(settings(demand(6_000.0)), ["2.0", "1.0", "0.5"], "by their number: 3, 4 and 12");
     let per_core = Some(Price { per_hour: 0.1, of: PriceOf::Core });
-    // The offers cost 4 x 1, 12 x 0.5 and 3 x 2 cores. Equal costs keep the order of the axis.
+    // The offers need 4 cores (4 instances with 1), 6 cores (12 with 0.5) and 6 cores (3 with 2). Offers with equal
+    // costs keep the order of the axis.
     assert_eq!(settings(Demand { price: per_core, ..demand(6_000.0) }), ["1.0", "0.5", "2.0"]);
 }
 
@@ -576,15 +577,12 @@ fn a_capacity_search_for_the_same_objective_is_used() {
     for less in [asked(50.0), demand(10_000.0)] {
         let answer = sized(&cells, less);
         assert_eq!(answer.basis, Basis::AtLeast);
-        let note = format!("from a search for a stricter objective, {kept}: an instance may carry more");
+        let note = format!("an instance may carry more: the search had a stricter objective, {kept}");
         assert_eq!(answer.notes, [note]);
     }
     let (why, said) = refused(&cells, asked(5.0));
     assert_eq!(why, RefusedFor::NothingMeasured);
-    assert!(
-        said.starts_with(&format!("the run has only a search for {kept}, which does not cover")),
-        "{said}"
-    );
+    assert!(said.starts_with(&format!("the run has only a search for another objective, {kept}")), "{said}");
     let (_, said) = refused(&cells, Demand { cpu_share_max: Some(0.65), ..asked(20.0) });
     assert!(said.contains("does not measure CPU: remove --max-cpu"), "{said}");
 

@@ -9,7 +9,8 @@ use weir_results::{
 use crate::fuzzed::Random;
 use crate::records::{record, usage};
 
-/// A second of the sustained phase with responses by latency, and lost requests.
+/// A second of the sustained phase. `answers` contains pairs: a number of responses, and their latency in nanoseconds.
+/// `lost` is the number of lost requests.
 fn second(answers: &[(u64, u64)], lost: u64) -> LoadSecond {
     let mut latency = new_histogram();
     for (count, latency_ns) in answers {
@@ -102,7 +103,7 @@ fn a_drift_of_throughput_invalidates_everything() {
     assert_eq!(judgement.verdicts.cpu, DRIFTED);
     assert_eq!(
         judgement.evidence[0],
-        "not stationary from the first to the last third of the phase: throughput went from 10,000/s to \
+        "not stationary: from the first to the last third of the phase, throughput went from 10,000/s to \
         8,000/s, a difference of 20.0 % (limit 10.0 %; chance explains up to 0 %)"
     );
     assert_eq!(judgement.evidence.len(), 2, "a sentence for the reason and one for the bound");
@@ -118,7 +119,8 @@ fn a_median_that_drifts_is_that_of_all_requests_of_a_third() {
     // Tails may drift.
     let with_tail = |tail_ns| second(&[(600, 2 * MS), (399, tail_ns)], 0);
     check(Open, thirds(5, [with_tail(10 * MS), with_tail(20 * MS), with_tail(90 * MS)]), &[]);
-    // A second counts by its number of requests. The unweighted mean of the medians per second would be 2.40 ms.
+    // Each second is weighted by its number of requests. The unweighted mean of the medians per second would be 2.40
+    // ms.
     let mut seconds = thirds(5, [with_p50(2 * MS), with_p50(2 * MS), with_p50(8 * MS)]);
     seconds[0] = second(&[(10, 4 * MS)], 0);
     let judgement = check(Closed, seconds, DRIFTED);
@@ -210,8 +212,8 @@ fn exponential(random: &mut Random) -> f64 {
     -random.unit().ln()
 }
 
-/// Returns two numbers: the `loads` in which a drift is reported (alarms), and the `loads` whose first and last third
-/// differ by more than a tenth.
+/// Returns how many `loads` have a reported drift (an alarm), and in how many the first and the last third differ by
+/// more than a tenth.
 fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     let (mut alarms, mut apart) = (0, 0);
     for seconds in loads {
@@ -224,7 +226,8 @@ fn alarms(loads: impl Iterator<Item = Vec<LoadSecond>>) -> (usize, usize) {
     (alarms, apart)
 }
 
-/// The maximum number of alarms by chance: 0.1 % of two comparisons per load, plus six standard deviations.
+/// Maximum number of alarms by chance: the expected number plus six standard deviations. Each load has two comparisons,
+/// and each comparison causes an alarm with a probability of 0.1 %.
 fn most(loads: usize) -> usize {
     let expected = 2.0 * loads as f64 / 1_000.0;
     (expected + 6.0 * expected.sqrt()).ceil() as usize

@@ -97,7 +97,7 @@ fn conclusions_follow_from_the_values() {
             times; its interval does not overlap with weir's.",
             "weir (15.0 MiB [15.0 .. 15.0]) and nginx (15.0 MiB [15.0 .. 15.0]) had the lowest peak memory; \
             their intervals overlap, so this run cannot rank them.",
-            "Throughput through the gateway as share of direct: weir 50.0 %, nginx 40.0 %.",
+            "Throughput relative to the direct baseline: weir 50.0 %, nginx 40.0 %.",
             "Objective errors at most 0.100 %: met by weir and nginx.",
         ]
     );
@@ -187,8 +187,8 @@ fn a_baseline_limited_by_the_rig_gives_an_upper_bound_of_the_ratio() {
     let summary = summary(&["weir", "nginx"], None, &cells);
     let ratio = summary.points[0].rows[0].ratio_to_direct.as_ref().unwrap();
     assert!(ratio.at_most && ratio.ratio.headline);
-    let sentence = "Throughput through the gateway as share of direct, at most: weir 50.8 %, nginx 40.7 %. The rig \
-                    limited the direct load, so the shares are upper bounds.";
+    let sentence = "Throughput relative to the direct baseline, at most: weir 50.8 %, nginx 40.7 %. The rig limited \
+                    the direct load, so the shares are upper bounds.";
     assert!(
         summary.points[0].conclusions.contains(&sentence.to_owned()),
         "{:?}",

@@ -1,4 +1,5 @@
-//! A quantile is a headline only if enough seconds contain slower requests.
+//! A quantile above p50 is a headline only if at least five seconds, in all repeats together, contain requests slower
+//! than the quantile.
 
 use weir_analysis::{Summary, summarize};
 use weir_results::{Histogram, LoadSecond, TimesNs, new_histogram};

@@ -67,7 +67,7 @@ impl<V: Clone> Sharded<V> {
         self.len += 1;
     }
 
-    /// The value of a name, to be changed. Copies its shard if other versions share it.
+    /// A mutable reference to the value of a name. Copies the shard of the value if other versions share it.
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut V> {
         self.get(name)?;
         let at = self.shard_of(name);

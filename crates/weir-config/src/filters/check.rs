@@ -111,10 +111,9 @@ fn check_rewrite(place: &str, rewrite: &Rewrite) -> Result<(), Problem> {
     let (name, port) = host_and_port(host);
     let has_port = name.len() != host.len();
     if has_port && port.is_none_or(|port| port == 0) {
-        let message = format!("`{host}` ends with a colon, but has no port");
-        return Err(
-            Problem::of(format!("{place}.host"), message).help(format!("write `{name}`, or add the port"))
-        );
+        let message = format!("`{host}` has no valid port");
+        let remedy = format!("write `{name}`, or use a port from 1 to 65535");
+        return Err(Problem::of(format!("{place}.host"), message).help(remedy));
     }
     check_host(&format!("{place}.host"), name)
 }
@@ -143,7 +142,7 @@ fn check_one_path(place: &str, path: Option<&str>, prefix: Option<&str>) -> Resu
     match (path, prefix) {
         (Some(_), Some(_)) => {
             Err(Problem::of(format!("{place}.prefix"), "`path` and `prefix` cannot be combined")
-                .help("use `path` to replace the whole path, `prefix` to replace the matched part"))
+                .help("use `path` to replace the whole path, or `prefix` to replace the matched part"))
         }
         (Some(path), None) => check_path_of(&format!("{place}.path"), path),
         (None, Some(prefix)) => check_path_of(&format!("{place}.prefix"), prefix),
@@ -315,7 +314,7 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
 }
 
 fn check_mirror(place: &str, route: &Route, mirror: &Mirror) -> Result<(), Problem> {
-    // A Gateway API manifest can send each request twice to the same backend.
+    // In a Gateway API manifest, a route may mirror requests to its own backend, so routes from manifests are accepted.
     match route.backend.as_ref() == Some(&mirror.backend) && !route.is_from_manifest() {
         true => Err(Problem::of(
             format!("{place}.backend"),

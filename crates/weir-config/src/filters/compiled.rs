@@ -12,7 +12,7 @@ use crate::model::Route;
 pub struct Filters {
     /// The key of the route. It is the same in all versions of the configuration.
     pub key: String,
-    /// The configured route. The other fields contain its backends as positions.
+    /// The configured route, with the names of its backends. The other fields contain positions instead of names.
     pub route: Arc<Route>,
     /// The backends that share the requests; `None` if the route does not set `backends`.
     weighted: Option<Box<[WeightedPosition]>>,
@@ -36,7 +36,7 @@ pub struct WeightedPosition {
     pub series: u32,
 }
 
-/// The backend that gets copies of requests, and which share of them.
+/// Which backend gets copies of requests, and what share of the requests is copied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copies {
     /// Position among [`crate::Table::backends`].

@@ -35,7 +35,7 @@ pub(super) enum OriginPattern {
     Exact(Box<str>),
     /// Any subdomain: the text before and after it, such as `https://` and `.example.org`.
     Around(Box<str>, Box<str>),
-    /// Any host: the text before and after it, such as `https://` and `:8443`.
+    /// A pattern for any host: the text before and after the host, such as `https://` and `:8443`.
     EveryHost(Box<str>, Box<str>),
 }
 
@@ -43,7 +43,7 @@ pub(super) enum OriginPattern {
 #[derive(Debug)]
 enum Allowed {
     Nothing,
-    /// These names, as configured.
+    /// The configured names, separated by commas.
     Listed(Box<str>),
     /// All names that the browser requests. With credentials, this replaces `*`, because browsers then read `*` as a
     /// literal name.
@@ -197,7 +197,8 @@ impl OriginPattern {
     }
 }
 
-/// The part of `origin` between these two texts, ignoring case; `None` if `origin` does not start and end with them.
+/// The part of `origin` between the prefix `before` and the suffix `after`, ignoring case; `None` if one of them does
+/// not match.
 fn between<'o>(origin: &'o [u8], before: &str, after: &str) -> Option<&'o [u8]> {
     let length = origin.len().checked_sub(before.len() + after.len())?;
     let (start, rest) = origin.split_at(before.len());

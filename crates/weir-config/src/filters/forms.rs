@@ -16,10 +16,10 @@ use crate::model::forms::{HOST, PATH, TOKEN};
 /// Statuses that a redirect can have.
 pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// One of several backends that share the requests of a route. Each worker splits requests exactly in proportion to the
-/// weights, and spreads them evenly; a reload that does not change the weights continues the sequence. A retry goes to
-/// the same backend. If the selected backend has no endpoints, the client gets 503. If all weights are 0, it gets 500
-/// (`no_backend`).
+/// One of several backends that share the requests of a route. Each worker splits requests exactly by weight and
+/// interleaves the backends: weights 3 and 1 give the order a, a, b, a. A reload that does not change the weights
+/// continues this order. A retry goes to the same backend. If the selected backend has no endpoints, the client gets
+/// 503. If all weights are 0, it gets 500 (`no_backend`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightedBackend {
@@ -126,11 +126,12 @@ pub struct Respond {
     pub headers: BTreeMap<String, String>,
 }
 
-/// Changes to end-to-end headers. A name can appear in only one of the three fields, and only once; names ignore case.
-/// New headers are added after the existing ones, sorted by name. `response_headers` apply to final responses of
-/// upstreams, redirects and fixed responses, not to interim responses, 101 and the gateway's own errors. These headers
-/// cannot be changed: `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`,
-/// `Transfer-Encoding` and `Trailer`; in requests also `Host` and `Expect`.
+/// Changes to end-to-end headers. A name can appear only once, in one of the three fields; names ignore case. New
+/// headers are added after the existing ones, sorted by name. `response_headers` apply to redirects, to fixed
+/// responses, and to final responses of upstreams. They do not apply to interim responses, to responses with status
+/// 101, or to errors that the gateway generates. These headers cannot be changed: `Connection`, `Keep-Alive`,
+/// `Proxy-Connection`, `TE`, `Upgrade`, `Content-Length`, `Transfer-Encoding` and `Trailer`; in requests also `Host`
+/// and `Expect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HeaderChanges {
@@ -174,8 +175,8 @@ pub struct Cors {
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Total"]))]
     pub expose: Vec<String>,
     /// Whether requests may include credentials such as cookies. Cannot be combined with the origins `*` and
-    /// `https://*`, or with `expose: ['*']`. If true and `methods` or `headers` is `*`, the response to a preflight
-    /// does not contain `*`, but the names that the browser requests.
+    /// `https://*`, or with `expose: ['*']`. If true, a preflight response lists the names that the browser requests
+    /// instead of a `*` in `methods` or `headers`.
     #[serde(default)]
     pub credentials: bool,
     /// How long a browser may cache a preflight response, in whole seconds.
@@ -226,7 +227,7 @@ pub struct RouteTimeouts {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"5m", extend("x-default" = "`timeouts.body` of the gateway"))]
     pub body: Option<Time>,
-    /// Time without data in either direction of an upgraded connection.
+    /// Idle time of an upgraded connection. Data in either direction restarts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"12h", extend("x-default" = "`timeouts.upgraded` of the gateway"))]
     pub upgraded: Option<Time>,

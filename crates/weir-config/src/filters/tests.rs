@@ -112,17 +112,14 @@ fn rejects_invalid_rewrites() {
     check(
         "{ path: /, prefix: / }",
         ".prefix: `path` and `prefix` cannot be combined",
-        "use `path` to replace the whole path, `prefix` to replace the matched part",
+        "use `path` to replace the whole path, or `prefix` to replace the matched part",
     );
     let name = "write a name like `example.com`";
     check("{ host: '*.a' }", ".host: `*.a` is a wildcard; a single host name is required", name);
     check("{ host: 'a b' }", ".host: `a b` is not a host name", name);
-    check("{ host: 'a:' }", ".host: `a:` ends with a colon, but has no port", "write `a`, or add the port");
-    check(
-        "{ host: 'a:99999' }",
-        ".host: `a:99999` ends with a colon, but has no port",
-        "write `a`, or add the port",
-    );
+    let port = "write `a`, or use a port from 1 to 65535";
+    check("{ host: 'a:' }", ".host: `a:` has no valid port", port);
+    check("{ host: 'a:99999' }", ".host: `a:99999` has no valid port", port);
     check_form_refused("backend: a, rewrite: 5", "a path, or a mapping with `host`, `path` or `prefix`");
     check_form_refused("backend: a, rewrite: { hosts: a }", "unknown field `hosts`");
 }
@@ -147,7 +144,7 @@ fn rejects_invalid_redirects() {
     check(
         "{ path: /, prefix: / }",
         ".prefix: `path` and `prefix` cannot be combined",
-        "use `path` to replace the whole path, `prefix` to replace the matched part",
+        "use `path` to replace the whole path, or `prefix` to replace the matched part",
     );
     check_form_refused("redirect: { scheme: ftp }", "ftp");
 }

@@ -89,8 +89,8 @@ impl Conditions {
         Reverse((!self.methods.is_empty(), self.values.fields.len(), self.values.parameters.len()))
     }
 
-    /// One pair per method: the method, and the conditions on values. `None` stands for every method. Two routes for
-    /// the same host and path must not share a pair.
+    /// Pairs of a method and the conditions on header fields and query parameters, one pair per method. The method
+    /// `None` stands for every method. Two routes for the same host and path must not share a pair.
     pub(crate) fn claims(&self) -> Vec<(Option<&str>, Option<&ValueConditions>)> {
         let values = Some(&self.values);
         match self.methods.as_slice() {

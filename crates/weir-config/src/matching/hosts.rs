@@ -25,7 +25,7 @@ pub(crate) struct Hosts {
 pub(crate) struct Scopes {
     /// The names of listeners that routes use, sorted. The first name has scope 1; scope 0 is for all other listeners.
     names: Vec<Box<str>>,
-    /// The hosts of each scope: one more entry than there are names.
+    /// The hosts of each scope, by scope number.
     hosts: Vec<Hosts>,
     /// The scope of each listener; empty if no route names a listener.
     of_listeners: Vec<Scope>,
@@ -56,8 +56,8 @@ impl Hosts {
 }
 
 impl Scopes {
-    /// Returns the scopes for routes that name the listeners `names`; `None` if these are the same names as before. The
-    /// scope of a new name starts with the hosts of scope 0.
+    /// Returns the scopes for routes that name the listeners `names`; `None` if `self` already has exactly these names.
+    /// The scope of a new name starts with the hosts of scope 0.
     pub(crate) fn renamed<'n>(&self, names: impl Iterator<Item = &'n str>) -> Option<Scopes> {
         let names: Vec<Box<str>> = names.map(Box::from).collect();
         if names == self.names {

@@ -28,7 +28,7 @@ pub(crate) struct PathTable {
     has_patterns: bool,
 }
 
-/// A route for a given path, with its other conditions.
+/// A route for a given path, and the route's conditions other than the path.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     pub(crate) target: u32,
@@ -169,7 +169,7 @@ impl PathTable {
         })
     }
 
-    /// The first matching pattern, by rank, of the nodes from `deepest` to the root.
+    /// Of the matching patterns at the nodes from `deepest` to the root, the one with the lowest rank.
     #[inline(never)]
     fn find_pattern(&self, deepest: u32, values: &Values<'_, '_>) -> Option<Found> {
         // `*` (OPTIONS) is not a path.

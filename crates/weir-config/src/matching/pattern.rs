@@ -40,7 +40,7 @@ pub(crate) struct Patterns {
 #[derive(Clone, Debug)]
 struct Known {
     pattern: Arc<Pattern>,
-    /// How many fields of routes use it.
+    /// Number of route fields that use the pattern.
     uses: usize,
 }
 

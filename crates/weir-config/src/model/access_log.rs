@@ -10,7 +10,7 @@ use crate::problem::no_file;
 
 /// Maximum number of suggested names in the error for an unknown value.
 const NEAR_MOST: usize = 4;
-/// Minimum length of a word that the suggestions compare.
+/// Minimum length of a word in an unknown name, in bytes. The search for similar names ignores shorter words.
 const WORD_LEAST: usize = 3;
 
 /// Optional metrics.
@@ -63,7 +63,7 @@ pub struct LogLine {
 /// How values are written in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStyle {
-    /// As JSON values: strings unless they are numbers, `null` if there is no value.
+    /// As JSON: numbers as numbers, all other values as strings, missing values as `null`.
     Json,
     /// As plain text, `-` if there is no value. Quotation marks, backslashes and unprintable bytes are written as
     /// `\xHH`.
@@ -166,7 +166,7 @@ impl LogValue {
         }
     }
 
-    /// The field of a JSON line that contains the value called `name`.
+    /// The name of the JSON field for the value `name`.
     pub fn json_field(name: &str) -> Option<&'static str> {
         JSON_FIELDS.iter().find(|(_, value)| *value == name).map(|(field, _)| *field)
     }

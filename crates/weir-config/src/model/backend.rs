@@ -48,7 +48,7 @@ pub struct Backend {
     /// Active health checks. Unhealthy endpoints get no requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<HealthCheck>>,
-    /// Passive health checks: eject endpoints with too many errors for some time.
+    /// Passive health checks: temporarily eject endpoints with too many errors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
     /// Connection and request limits of this backend.

@@ -19,7 +19,7 @@ pub(crate) const HOST: &str =
 pub(crate) const HOST_OR_ANY: &str =
     "^\\*$|^(\\*\\.)?[A-Za-z0-9_-]{1,63}(\\.[A-Za-z0-9_-]{1,63})*$|^\\[[0-9A-Fa-f:.]+\\]$";
 
-/// A path without query and fragment. Other characters must be percent-encoded.
+/// A path: `/`, then visible ASCII characters except `?` and `#`. All other characters must be percent-encoded.
 pub(crate) const PATH: &str = "^/[!\"$->@-~]*$";
 
 /// A token (RFC 9110, 5.6.2), such as a method or the name of a header field.

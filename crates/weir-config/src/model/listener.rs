@@ -15,8 +15,8 @@ use super::tls::{Passthrough, Tls};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
-    /// IP address and port. With port 0, the system chooses a port. A reload matches several listeners with port 0 by
-    /// their order.
+    /// IP address and port. With port 0, the system chooses a port. If several listeners have port 0, a reload matches
+    /// them by order.
     #[schemars(with = "String", regex(pattern = ADDRESS), example = "127.0.0.1:8080")]
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,

@@ -22,7 +22,7 @@ const STATUSES: std::ops::RangeInclusive<u16> = 400..=599;
 pub struct Retries {
     /// Maximum number of retries per request, 1 to 10.
     pub attempts: u32,
-    /// Outcomes of an attempt that lead to a retry.
+    /// Outcomes of an attempt that lead to a retry: failures and status codes.
     pub on: Vec<RetryOn>,
     /// Also retry methods that are not idempotent (POST, PATCH), even if the upstream may have processed the
     /// request.

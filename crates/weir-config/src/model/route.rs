@@ -116,9 +116,9 @@ pub struct Route {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<Box<Retries>>,
     /// File of accepted bearer tokens, one per line. The path is relative to the directory of the configuration. Empty
-    /// lines and lines that start with `#` are ignored. Requests without exactly one `Authorization: Bearer` header
-    /// with a listed token get 401. The upstream gets the header too. The gateway reads the file at start and on
-    /// SIGHUP.
+    /// lines and lines that start with `#` are ignored. A request must have exactly one `Authorization` header, with
+    /// `Bearer` and a listed token; otherwise it gets 401. The upstream gets the header too. The gateway reads the file
+    /// at start and on SIGHUP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = "tokens.lst", extend("x-default" = "no authentication"))]
     pub tokens: Option<String>,

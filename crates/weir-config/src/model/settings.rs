@@ -53,7 +53,7 @@ pub(crate) fn check(settings: &Settings) -> Vec<Problem> {
     let workers = settings.workers.filter(|workers| !(1..=WORKERS_MAX).contains(workers));
     let workers = workers.map_or(Ok(()), |workers| {
         Err(Problem::of("workers", format!("{workers} is out of range; allowed: 1 to {WORKERS_MAX}"))
-            .help("remove the field for one worker per CPU"))
+            .help("remove the field to use one worker per CPU"))
     });
     failed([
         workers,

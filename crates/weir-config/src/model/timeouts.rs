@@ -18,7 +18,7 @@ pub struct Timeouts {
     pub head: Time,
     /// Time without progress while reading a request body (408) or a response body (the response is cut).
     pub body: Time,
-    /// Time without progress while writing to a client (it is disconnected) or to an upstream (504).
+    /// Time without progress while writing to a client, which is then disconnected, or to an upstream (504).
     pub write: Time,
     /// Time to connect to an upstream, and the same time again for the TLS handshake. If it expires, the gateway tries
     /// the next endpoint; after the last endpoint, the client gets 504.
@@ -30,7 +30,7 @@ pub struct Timeouts {
     pub idle: Time,
     /// Idle time of an upstream connection between two requests. Keep it below the idle timeout of the upstream.
     pub upstream_idle: Time,
-    /// Time without data in either direction of an upgraded connection or of TLS passthrough.
+    /// Idle time of an upgraded connection or of TLS passthrough. Data in either direction restarts it.
     pub upgraded: Time,
 }
 

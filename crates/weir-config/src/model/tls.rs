@@ -15,7 +15,8 @@ use weir_document::Time;
 
 use super::forms::{HOST_OR_ANY, one_of};
 
-/// The name under which the source passes the system's CA certificates (PEM), as if they were a file.
+/// A file name that stands for the CA certificates of the system. The configuration source supplies their PEM under
+/// this name, as for a file.
 pub const SYSTEM_AUTHORITIES: &str = "<system CA certificates>";
 
 /// TLS settings for clients. Files are PEM unless noted otherwise; paths are relative to the directory of the
@@ -42,8 +43,8 @@ pub struct Tls {
     #[schemars(inner(regex(pattern = HOST_OR_ANY)), example = json!(["shop.example"]), extend("x-default" = ["*"]))]
     pub hosts: Vec<String>,
     /// More certificates, each for the names that it contains; `*.example.org` covers one label. A name can have one
-    /// certificate per key type: a client gets the first certificate whose signature it can verify, ECDSA before
-    /// Ed25519 before RSA. If two certificates have the same key type, the first is used.
+    /// certificate per key type. If two have the same key type, the first is used. ECDSA is preferred to Ed25519, and
+    /// Ed25519 to RSA, as far as the client can verify the signature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(example = json!([{ "certificate": "blog.pem", "key": "blog.key" }]))]
     pub certificates: Vec<CertificateFiles>,
@@ -192,7 +193,7 @@ pub struct BackendTls {
     /// Server name (SNI) that the gateway sends and checks in the certificate. If not set, it sends none and checks the
     /// IP address of the endpoint. Required for host names and Unix sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(example = "web.internal", extend("x-default" = "none; the gateway checks the IP address instead"))]
+    #[schemars(example = "web.internal", extend("x-default" = "no SNI; the gateway checks the IP address"))]
     pub sni: Option<String>,
     /// Client certificate of the gateway, with its chain.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,13 +218,14 @@ pub struct Passthrough {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"sealed")]
     pub backend: Option<String>,
-    /// What the gateway does with these clients instead of passthrough.
+    /// What the gateway does with clients that match `hosts`, instead of passthrough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(example = &"open")]
     pub instead: Option<Instead>,
 }
 
-/// How the gateway handles clients that would otherwise match a less specific passthrough host.
+/// How the gateway handles clients that match a passthrough entry with `instead`. Such an entry can be an exception to
+/// a less specific entry, for example to one for `*.example`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {
@@ -339,8 +341,8 @@ impl BackendTls {
     }
 }
 
-// YAML reads `1.3` as a number and `off` as a boolean. `weir_document` splits error texts at the first `; ` into cause
-// and remedy.
+// YAML reads `1.3` as a number and `off` as a boolean. So `TlsVersion` also accepts numbers, and `Tickets` booleans.
+// Error texts contain cause and remedy: `weir_document` splits them at the first `; `.
 
 impl FromStr for TlsVersion {
     type Err = String;

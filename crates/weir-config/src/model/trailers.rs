@@ -9,17 +9,17 @@ use weir_http::{is_hop_by_hop, is_plain_name};
 use super::forms::{TOKEN, is_token};
 
 /// Trailers to forward in chunked bodies, by name. All others are dropped, because a server may confuse a trailer with
-/// a header that was checked, changed or removed. Also dropped are trailers that the route sets or removes as headers,
-/// and digests such as `Content-Digest` if the gateway compresses the body. These cannot be listed: names of headers
-/// that frame, route or authenticate a message, forwarding headers, `Cookie` and `X-Weir-Error`.
+/// a header that was checked, changed or removed. The gateway also drops trailers that the route sets or removes as
+/// headers, and digests such as `Content-Digest` if it compresses the body. These names cannot be
+/// listed: `Cookie`, `X-Weir-Error`, forwarding headers, and headers that frame, route or authenticate a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Trailers {
-    /// Trailers of requests to forward to upstreams.
+    /// Request trailers to forward to upstreams.
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["X-Checksum"]))]
     #[schemars(extend("x-default" = "none"))]
     pub request: Vec<String>,
-    /// Trailers of responses to forward to clients.
+    /// The response trailers that the gateway forwards to clients.
     #[schemars(inner(regex(pattern = TOKEN)), example = json!(["Server-Timing"]))]
     #[schemars(extend("x-default" = "none"))]
     pub response: Vec<String>,
@@ -83,8 +83,8 @@ impl Trailers {
     }
 }
 
-/// Validates `trailers`. Without `underscores_in_headers`, names with other characters than letters, digits and hyphens
-/// are rejected for requests.
+/// Validates `trailers`. Without `underscores_in_headers`, names of request trailers may contain only letters, digits
+/// and hyphens.
 pub(crate) fn check(trailers: &Trailers, underscores_in_headers: bool) -> Result<(), Problem> {
     for (index, name) in trailers.request.iter().enumerate() {
         let place = format!("trailers.request[{index}]");

@@ -38,8 +38,8 @@ pub(super) fn without_parameters(path: &str) -> String {
     out
 }
 
-/// Converts `matched`, a length in bytes of the path without parameters, to the length of the same part of `path`. This
-/// length includes the parameters in the part and directly after it.
+/// Converts the length of a match in the path without parameters to its length in `path`, both in bytes. The result
+/// includes parameters inside the match and directly after it.
 pub(super) fn in_text(path: &str, matched: usize) -> usize {
     let (mut bare, mut at) = (0, 0);
     for segment in path.split('/').skip(1) {

@@ -6,8 +6,8 @@ use weir_document::Problem;
 
 use super::{NormalTarget, PathParameters, PathProblem, PathRules, Unroutable};
 
-/// Rejects a configured `path` that no request can have under any rules. `place` is the path of its field, for
-/// messages.
+/// Rejects a configured `path` that no request can have, whatever the [`PathRules`] are. `place` is the configuration
+/// field, for messages.
 pub(crate) fn check_path_of(place: &dyn Display, path: &str) -> Result<(), Problem> {
     let wrong = |message: String, remedy: String| Err(Problem::of(place.to_string(), message).help(remedy));
     if !path.starts_with('/') {

@@ -48,8 +48,8 @@ impl Resources {
             let problem = Problem::of(format!("{name}.address"), message);
             found.push((key, problem.help("give each listener its own address")));
         }
-        // If a listener of the batch is refused, only this error is reported. The error that no listener is left would
-        // only follow from it.
+        // If a listener of the batch was refused, its error is the cause. Then `no listener is configured` is not
+        // reported.
 
         if self.listeners.is_empty()
             && !trial.refuses_a_listener()
@@ -109,11 +109,11 @@ impl Resources {
         })
     }
 
-    /// Finds routes with a path that no request has after normalization. Reports the route, or the settings if the
-    /// route did not change.
+    /// Finds routes whose path matches no request, because the gateway normalizes request paths. The problem belongs to
+    /// the route if the route changed, otherwise to the settings, whose path rules changed.
     fn unreachable_paths(&self, before: &Before) -> Vec<(Key, Problem)> {
         let rules = &self.settings.paths;
-        // With these rules, the check of each single route has already rejected such paths.
+        // Each route was already checked with the rules `AS_SENT`.
         if *rules == PathRules::AS_SENT {
             return Vec::new();
         }
@@ -193,12 +193,12 @@ impl Resources {
 }
 
 impl Trial<'_> {
-    /// Whether the batch touched the resource and it is not refused yet.
+    /// Whether the batch touched the resource, and the resource is not refused yet.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
         self.touched.contains(key) && !self.refused.contains_key(key)
     }
 
-    /// Whether a refused listener already makes the whole batch fail.
+    /// Whether the whole batch fails because a listener was refused.
     pub(super) fn refuses_a_listener(&self) -> bool {
         self.policy == Policy::AllOrNothing && self.refused.keys().any(|key| matches!(key, Key::Listener(_)))
     }

@@ -10,7 +10,7 @@ use crate::model::{Backend, Route};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uses {
     pub(crate) backends: Counts,
-    /// Backends that routes with retries name.
+    /// Backends used by routes with retries.
     pub(crate) retried: Counts,
     pub(crate) listeners: Counts,
     /// The keys of the routes that name a token file, by file name.
@@ -43,7 +43,7 @@ impl Uses {
         }
     }
 
-    /// Removes the names that a route uses from the counts.
+    /// Undoes [`Uses::add`] for a route.
     pub(crate) fn remove(&mut self, key: &str, route: &Route) {
         route.backend_names().for_each(|(_, name)| self.backends.remove(name));
         retried(route).for_each(|name| self.retried.remove(name));

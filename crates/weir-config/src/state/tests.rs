@@ -86,7 +86,7 @@ fn problems_name_the_field_and_the_remedy() {
     );
     check_refused(
         &GOOD.replace("workers: 1", "workers: 0"),
-        &[("workers: 0 is out of range; allowed: 1 to 1024", "remove the field for one worker per CPU")],
+        &[("workers: 0 is out of range; allowed: 1 to 1024", "remove the field to use one worker per CPU")],
     );
     check_refused(
         &GOOD.replace("127.0.0.1:9000", "127.0.0.1:9000, '[::1]:0'"),

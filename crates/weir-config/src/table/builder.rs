@@ -46,7 +46,7 @@ pub(crate) struct Builder {
 pub(crate) struct Update<'s> {
     pub(crate) resources: &'s Resources,
     pub(crate) before: &'s Before,
-    /// The credentials before the batch.
+    /// The credentials of the active table. `credentials` belongs to the next table.
     pub(crate) former: &'s Credentials,
     pub(crate) credentials: &'s Credentials,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Conflict {
     pub(crate) problem: Problem,
 }
 
-/// The routes that one host loses and gets, by position.
+/// Positions of the routes that one host loses (`gone`) and gets (`come`).
 #[derive(Debug, Default)]
 struct Difference {
     gone: Vec<u32>,
@@ -253,13 +253,13 @@ impl Builder {
                 self.put_filters(filters, None);
             }
         }
-        // The former series are released only after the new ones are taken. So a series that the route used before and
-        // still uses keeps its position.
+        // Releases the former series only after `target` has taken the new ones. So a series that the route keeps also
+        // keeps its position.
         former.into_iter().for_each(|former| self.series.give_back(&former.route));
     }
 
-    /// Compiles what happens to the requests of the route. `filters` is the position of the former filters; the new
-    /// filters get the same position.
+    /// Compiles the [`Target`] of a route. `filters` is the position at which the previous filters of the route are
+    /// stored, if any. The new filters are stored at the same position.
     fn target(&mut self, entry: &RouteEntry, filters: Option<u32>, credentials: &Credentials) -> Target {
         let route = &entry.route;
         let series = self.series.take(route);
@@ -343,7 +343,7 @@ impl Difference {
 /// Compiles the paths of hosts.
 struct Making<'b> {
     entries: Entries<'b>,
-    /// Compiled paths by their routes, because hosts with the same routes share them.
+    /// Maps the positions of a host's routes to their compiled paths. Hosts with the same routes share one entry.
     groups: FastMap<Vec<u32>, Arc<PathTable>>,
     conflicts: Vec<Conflict>,
 }
@@ -369,8 +369,8 @@ impl Making<'_> {
         if let Some(same) = self.groups.get(&members) {
             return Some(Arc::clone(same));
         }
-        // Searches for an unchanged host with the same routes only if no route was added: all hosts of an added route
-        // are rebuilt.
+        // A new or changed route of this host rebuilds all hosts that have this route. Then no unchanged host has the
+        // same routes. Only without such a route, search for an unchanged host.
         let twin =
             if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
         let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));
@@ -378,8 +378,8 @@ impl Making<'_> {
         Some(paths)
     }
 
-    /// The paths of an unchanged host that has the same routes. Compares only the first [`TWINS_MAX`] hosts of one of
-    /// these routes; `None` if none of them matches.
+    /// Finds an unchanged host with the routes `members`, and returns its paths. Checks only the first [`TWINS_MAX`]
+    /// hosts of the first route; `None` if none of them matches.
     fn twin(
         &self,
         scopes: &Scopes,

@@ -81,8 +81,8 @@ impl Table {
 }
 
 impl Lack<'_> {
-    /// How near the route is to being chosen; larger is nearer. A route that fails only because of a condition could
-    /// win over the chosen one, so it is nearest.
+    /// How close the route was to being chosen; larger is closer. A route whose host and path match, but not a
+    /// condition, is closest: if the request met the condition, the route could win.
     fn nearness(&self) -> u8 {
         match self {
             Lack::Listener | Lack::Host => 0,
@@ -135,8 +135,8 @@ fn host_rank(entry: &RouteEntry, host: &str) -> Option<(u8, usize)> {
         .max()
 }
 
-/// The rank of the path that matches, by kind (the prefix `/`, pattern, prefix, exact path) and length; `None` if none
-/// matches. It uses the path lookup of the table.
+/// The rank of the matching path: first its kind (lowest to highest: the prefix `/`, pattern, prefix, exact path), then
+/// its length. `None` if no path matches. Uses the path lookup of the table.
 fn path_rank(entry: &RouteEntry, values: &Values<'_, '_>) -> Option<(u8, usize)> {
     let mut paths = PathTable::default();
     entry.add_to(&mut paths, &Candidate { target: 0, conditions: None });

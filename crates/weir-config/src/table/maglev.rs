@@ -94,8 +94,8 @@ fn size_for(endpoints: usize) -> usize {
     SIZES.into_iter().find(|&size| size >= endpoints * SLOTS_EACH).unwrap_or(largest)
 }
 
-/// The claim orders of the endpoints whose weight is not 0. They are sorted by address, so that they do not depend on
-/// the order in the configuration.
+/// The [`Walk`] of each endpoint whose weight is not 0. The walks are sorted by address, so that a key's endpoint does
+/// not depend on the order in the configuration.
 fn walks(members: &[Member]) -> Vec<Walk> {
     let mut weighted: Vec<(usize, &Member)> =
         members.iter().enumerate().filter(|(_, member)| member.weight > 0).collect();

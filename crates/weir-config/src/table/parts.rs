@@ -11,7 +11,7 @@ use crate::matching::hosts::Scopes;
 use crate::model::Backend;
 use crate::tls::UpstreamTls;
 
-/// The parts of a table that are built incrementally.
+/// Parts of a table that each configuration change updates, without building them again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) backends: Pages<BackendEntry>,
@@ -62,7 +62,7 @@ pub struct Target {
     pub tokens: Option<Arc<TokenSet>>,
     /// Index in [`crate::Table::filters`]; `None` for most routes.
     pub filters: Option<u32>,
-    /// Index in [`crate::Table::series`]. If the route has several backends, this series counts only requests that no
-    /// backend gets; the filters contain one series per backend.
+    /// Index in [`crate::Table::series`]. If the route has several backends, this series counts only requests that are
+    /// not sent to any backend. The filters contain a separate series per backend.
     pub series: u32,
 }

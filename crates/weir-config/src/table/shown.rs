@@ -80,9 +80,11 @@ impl Table {
             .collect()
     }
 
-    /// The active configuration, in the form of a file. Contents of files are not included, and secrets are replaced:
-    /// all values of headers that routes set or add in requests, values of other headers and of parameters whose names
-    /// suggest a credential, and queries of health checks.
+    /// The active configuration, in the form of a file, without the contents of the files that it names. Secrets are
+    /// replaced:
+    /// - all values of headers that routes set or add in requests
+    /// - values of other headers, and of query parameters, if the name suggests a credential
+    /// - the query in the path of a health check
     pub fn shown(&self) -> Value {
         let mut routes = self.routes();
         routes.sort_by(|a, b| key_order(&a.key, &b.key));
@@ -116,7 +118,7 @@ impl Table {
     }
 }
 
-/// The path to a map in a route, and a function that decides by the name whether a value of this map is a secret.
+/// The path to a map in a route, and a function. The function returns whether the value with the given key is a secret.
 type Secrets = (&'static [&'static str], fn(&str) -> bool);
 
 const SECRETS_OF_ROUTES: [Secrets; 7] = [

@@ -67,7 +67,8 @@ fn apply(state: &mut State, routes: &str) -> Applied {
     state.apply(Batch { version: 1, policy: Policy::AllOrNothing, changes })
 }
 
-/// Checks the error of the route `second` after the route `first`; `None` if `second` is valid.
+/// Checks the error that the route `second` causes if it follows the route `first`. `expected` is `None` if `second` is
+/// valid.
 fn check_conflict(first: &str, second: &str, expected: Option<&str>) {
     let routes = format!("{{ {first}, backend: b }}, {{ {second}, backend: b }}");
     let applied = apply(&mut State::default(), &routes);

@@ -12,7 +12,7 @@ use webpki::EndEntityCert;
 use crate::collections::Sharded;
 use crate::host::suffixes;
 
-/// One signature scheme per type of key, to distinguish the types.
+/// One signature scheme per key type. weir identifies the type of a key by the scheme that the key supports.
 const SCHEMES: [SignatureScheme; 5] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -32,7 +32,7 @@ pub(crate) struct Named<'n> {
 /// Configured hosts of all certificates, without `*`, in lower case.
 type Hosts = HashSet<String, RandomState>;
 
-/// This configured host stands for all names in the certificate.
+/// If `hosts` contains this text, the certificate is also used for names in it that no other configured host covers.
 const CARRIED: &str = "*";
 
 /// Certificates by server name. Versions of the configuration share the parts that did not change.
@@ -88,9 +88,8 @@ impl Names {
         Ok(names)
     }
 
-    /// The default certificates, for clients without a known server name: the first certificate, plus other
-    /// certificates for its first name. The others must add a signature scheme, and [`Named::is_beside`] must accept
-    /// them.
+    /// The default certificates, for clients without a known server name. One is the first certificate. The others must
+    /// be certificates for its first name, add a signature scheme, and pass [`Named::is_beside`].
     fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
         let mut default = Choice::of(first.certified);
         let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
@@ -122,8 +121,8 @@ impl Names {
         is_used
     }
 
-    /// Replaces some certificates by renewed ones with the same hosts. `None` if a renewed certificate has other names
-    /// or signature schemes, because then another certificate may win its names.
+    /// Replaces some certificates by renewed ones with the same hosts. `None` if the names or signature schemes of a
+    /// certificate have changed, because names may then belong to other certificates.
     pub(crate) fn renewed<'n>(
         &self,
         renewals: impl Iterator<Item = (&'n Arc<CertifiedKey>, Named<'n>)>,
@@ -176,8 +175,9 @@ impl<'n> Named<'n> {
         self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
     }
 
-    /// The names for which this certificate is used. `hosts` contains the configured hosts of all certificates. A name
-    /// in this certificate is left out if its most specific match in `hosts` is configured only for other certificates.
+    /// The names for which this certificate is used. `hosts` contains the configured hosts of all certificates. If
+    /// `hosts` cover a name in the certificate, the most specific of them decides: the name is used only if that host
+    /// is configured for this certificate.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
         let own: Hosts = self.own_hosts().collect();
@@ -191,14 +191,14 @@ impl<'n> Named<'n> {
         carried.into_iter().filter(is_own).chain(narrowed).collect()
     }
 
-    /// Whether the certificate is also used for names that it contains and no configured host covers.
+    /// Whether the certificate is also used for names that it contains but that no configured host covers.
     fn is_for_others(&self) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|host| host == CARRIED)
     }
 
-    /// Whether this certificate can be a default next to `first`. If `first` is used for names that no configured host
-    /// covers, this certificate must also be used for such names. Otherwise this certificate must have the first
-    /// configured host of `first`.
+    /// Whether this certificate can be a default certificate together with `first`. If `is_for_others` is true for
+    /// `first`, it must be true for this certificate too. Otherwise, the first configured host of `first` must also be
+    /// a configured host of this certificate.
     fn is_beside(&self, first: &Named<'_>) -> bool {
         match first.is_for_others() {
             true => self.is_for_others(),
@@ -221,7 +221,8 @@ fn has_wildcard_of(carried: &[String], host: &str) -> bool {
     carried.iter().any(|name| name.strip_prefix("*.").is_some_and(|wide| Some(wide) == parent))
 }
 
-/// The most specific of `hosts` that covers `name`, which is written as in a certificate.
+/// Returns the most specific of `hosts` that covers `name`. `name` comes from a certificate and may be a wildcard, such
+/// as `*.a.test`.
 fn covering<'h>(hosts: &'h Hosts, name: &str) -> Option<&'h String> {
     if hosts.is_empty() {
         return None;
@@ -247,7 +248,8 @@ impl Choice {
         Choice { first: Arc::clone(certified), others: Vec::new() }
     }
 
-    /// Adds a certificate, unless it has no new signature scheme. Returns whether it was added.
+    /// Adds a certificate if it supports a signature scheme that the present certificates lack. Returns whether it was
+    /// added.
     fn add(&mut self, certified: &Arc<CertifiedKey>) -> bool {
         let is_new = |scheme: &SignatureScheme| !self.all().any(|here| signs(here, *scheme));
         if !SCHEMES.iter().any(|scheme| signs(certified, *scheme) && is_new(scheme)) {
@@ -383,7 +385,8 @@ mod tests {
             true,
             &[("a.w.test", Some(0)), ("b.w.test", Some(1)), ("c.w.test", None)],
         );
-        // A certificate with a more specific host wins that host, whatever names the other certificates have.
+        // The certificate with the most specific configured host is used, even if another certificate contains the
+        // exact name.
         check_hosts(
             &[
                 ("*.w.test a.w.test", "*.w.test"),
@@ -399,7 +402,7 @@ mod tests {
                 ("c.b.w.test", Some(2)),
             ],
         );
-        // `*` stands for the names in the certificate that no host of another certificate covers.
+        // `*` stands for all names in the certificate, except names that a host of another certificate covers.
         check_hosts(
             &[("z.org a.w.test c.org", "*"), ("c.org", "*.w.test"), ("d.w.test", "a.w.test *")],
             false,
@@ -424,7 +427,8 @@ mod tests {
                 ("x.z.org", Some(0)),
             ],
         );
-        // A certificate without names is used for its configured hosts. A certificate with the name has precedence.
+        // A certificate that contains no names is used for its configured hosts. If another certificate contains the
+        // host name, that one is used.
         check_hosts(&[("", "a.w.test"), ("a.w.test", "a.w.test")], true, &[("a.w.test", Some(1))]);
         check_hosts(&[("", "a.w.test")], true, &[("a.w.test", Some(0)), ("b.w.test", None)]);
     }

@@ -173,8 +173,8 @@ fn ocsp_response(files: &Files<'_>, field: &str, file: &str) -> Result<Vec<u8>, 
     }
 }
 
-/// The status of an OCSP response (RFC 6960, 4.2.1). `None` if `der` is not one sequence as long as the file, or if the
-/// sequence does not start with an enumerated value of one byte.
+/// The status of an OCSP response (RFC 6960, 4.2.1). `None` unless `der` is exactly one sequence, which starts with an
+/// enumerated value of one byte.
 fn ocsp_status(der: &[u8]) -> Option<u8> {
     let (&length, rest) = der.strip_prefix(&[0x30])?.split_first()?;
     let (length, content) = match length {

@@ -15,7 +15,7 @@ pub struct ByName {
     exact: FastMap<Box<str>, usize>,
     /// Wildcard hosts by suffix, such as `.example.com`; each value is an index in `entries`.
     suffixes: FastMap<Box<str>, usize>,
-    /// The entry for all other clients, as an index in `entries`.
+    /// The entry for the host `*`, as an index in `entries`. It handles all clients that no other entry matches.
     every: Option<usize>,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -77,7 +77,7 @@ impl ByName {
                 match HostPattern::parse(host) {
                     Ok(HostPattern::Exact(name)) => drop(made.exact.insert(name.into(), index)),
                     Ok(HostPattern::Suffix(suffix)) => drop(made.suffixes.insert(suffix.into(), index)),
-                    // `*` is the only valid host that is not a pattern.
+                    // All hosts are valid, and `*` is the only valid host that `HostPattern` rejects.
                     Err(_) => made.every = Some(index),
                 }
             }

@@ -134,8 +134,8 @@ impl ServerTls {
         }))
     }
 
-    /// Loads TLS again for new contents of the files `changed`. Renewed certificates replace the former ones; if that
-    /// is not possible, everything is loaded again.
+    /// Loads the new contents of the files `changed`. Replaces only the renewed certificates if possible. Otherwise
+    /// loads the whole TLS configuration again.
     pub(crate) fn reload(
         self: &Arc<ServerTls>,
         key: &str,
@@ -194,7 +194,8 @@ impl ServerTls {
 /// The binding of `listener`: a digest of the listener and its client authentication. If one of them changes, earlier
 /// sessions must not be resumed.
 fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
-    // If a fleet shares ticket keys, its gateways have different addresses, so the name identifies the listener.
+    // With shared ticket keys, use the listener's name instead of its address, if it has a name: the gateways of a
+    // fleet have different addresses.
     let is_shared = tls.tickets.keys().is_some_and(|keys| keys.file.is_some());
     let name = listener.name.clone().filter(|_| is_shared).unwrap_or_else(|| listener.address.to_string());
     let policy = match (ca, tls.client_auth) {
@@ -278,7 +279,7 @@ fn verifier(
     builder.build().map_err(|error| no_authorities(files, field, ca, &error))
 }
 
-/// The problem of a certificate that no client would get.
+/// The problem to report if no client would get the certificate at `position`.
 fn unused(files: &Files<'_>, tls: &Tls, position: usize) -> Box<FileProblem> {
     let (field, file) = tls
         .pairs()

@@ -18,7 +18,8 @@ const DAY_S: u64 = 24 * 3600;
 impl Validity {
     /// Reads the validity of `certificate`; `None` if that fails.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Option<Validity> {
-        // webpki exposes the validity only in errors. It checks the time first, so these errors name the limits.
+        // webpki exposes the validity only in its errors, so verify the certificate at two extreme times. webpki checks
+        // the time first, so the errors contain the last and the first second.
         let last_s = match refusal(certificate, u64::MAX)? {
             Error::CertExpired { not_after, .. } => not_after.as_secs(),
             _ => return None,

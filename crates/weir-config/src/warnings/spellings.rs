@@ -1,6 +1,7 @@
 //! Finds rules that clients can bypass with another spelling of the path. A rule is a route that rejects requests or
-//! requires tokens. The gateway matches the other spelling to a route that allows more, but some upstreams read it as
-//! the path of the rule. With the default path settings, only a trailing slash after an exact path can do that.
+//! requires tokens. The gateway matches the other spelling to a route that allows more, but some upstreams treat this
+//! spelling like the path of the rule. With the default path settings, only a trailing slash after an exact path can
+//! bypass a rule.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ enum Guard {
 /// many hosts and rules.
 const LOOK_UPS_MAX: usize = 1_000_000;
 
-/// A kind of spelling, the servers that read it as the plain path, and the setting that prevents it.
+/// A way to spell a path that some servers (`readers`) read as the plain path. The setting in `remedy` prevents it.
 struct Kind {
     /// Whether this kind applies only to exact paths.
     is_exact: bool,
@@ -67,8 +68,7 @@ const KINDS: [Kind; 4] = [
     },
 ];
 
-/// Prefixes of routes that forward requests, and hosts and methods of all routes. The check builds test requests from
-/// them.
+/// Prefixes, hosts and methods of routes, from which the check builds test requests.
 struct Probes<'t> {
     /// The prefixes of routes that forward requests to backends.
     prefixes: BTreeSet<&'t str>,
@@ -93,7 +93,8 @@ struct Bypass<'t> {
     field: &'static str,
     path: &'t str,
     spelling: String,
-    /// How the test request differs from a usual request for the rule: its listener, host or method, as text.
+    /// The listener, host and method of the test request, as text, as far as they differ from a usual request for the
+    /// rule. Empty if nothing differs.
     by: String,
     /// The position of the route that matches the spelling.
     other: usize,
@@ -113,8 +114,8 @@ pub(super) fn around_rules(table: &Table) -> Vec<Problem> {
     KINDS.iter().filter_map(problem_of).collect()
 }
 
-/// Finds the first spelling that bypasses the rule. Looks up each spelling in the table for every sender (listener,
-/// host and method) whose requests match the rule.
+/// Finds the first spelling that bypasses the rule. Looks up each spelling with every listener, host and method with
+/// which the plain path matches the rule.
 fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<'_>) -> Option<Bypass<'t>> {
     let route = &rule.route;
     let prefix = route.path.iter().filter(|_| !kind.is_exact);
@@ -136,8 +137,8 @@ fn bypass<'t>(table: &Table, rule: &'t RouteEntry, kind: &Kind, probes: &Probes<
         }
         for sender in senders(table, route, &hosts, probes) {
             let find = |path: &str| probes.find(table, &sender, path);
-            // If another route matches the plain path, for example because the rule has further conditions, this rule
-            // is not checked.
+            // Skip the sender if its request for the plain path does not match the rule, for example because the rule
+            // also requires a header.
             if find(path) != Some(own) {
                 continue;
             }
@@ -180,7 +181,7 @@ fn sample(pattern: &str) -> String {
     pattern.replacen('*', "x", 1).to_ascii_lowercase()
 }
 
-/// The hosts to try: the hosts of the rule, and hosts of other routes if the rule also matches them.
+/// The hosts to try: the hosts of `route`, then hosts of other routes that `route` also matches.
 fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     let patterns: Vec<HostPattern> =
         route.hosts.iter().filter_map(|host| HostPattern::parse(host).ok()).collect();
@@ -195,8 +196,8 @@ fn hosts_of(route: &Route, probes: &Probes<'_>) -> Vec<String> {
     [own, others].concat()
 }
 
-/// The senders (listener, host and method) whose requests match the rule; usual senders first. If the rule has no
-/// methods, the methods of all routes are tried.
+/// The combinations of listener, host and method whose requests match the rule, the most usual first. If the rule has
+/// no methods, GET and the methods of all other routes are tried.
 fn senders<'a>(
     table: &Table,
     route: &'a Route,

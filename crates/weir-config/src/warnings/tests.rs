@@ -90,7 +90,7 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     check("escaped_slashes: redirect, path_parameters: strip", &refused, &[]);
     let dots = reported("routes[0].path", "/x/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &refused, &[dots]);
-    // Here only a parameter after the last segment (`/x;x`) reaches a route that allows more.
+    // Here only one spelling reaches the backend: `/x;x`, with a parameter after the last segment.
     let inner = [
         "path: /x, respond: { status: 403 }",
         "path: /, respond: { status: 404 }",
@@ -102,8 +102,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
         "path: /, backend: a",
     ];
     check("", &exact, &[reported("routes[0].exact", "/a/", "routes[1]", EXPRESS, "/a")]);
-    // No warning in three cases: no other route matches the spelling, the first route rejects nothing, or the route
-    // that matches the spelling forwards no requests.
+    // Three cases without a warning. First: no other route matches the spelling. Second: the rule rejects no requests.
+    // Third: the route that matches the spelling does not forward requests.
     check("merge_slashes: false", &["path: /admin, respond: { status: 403 }", "path: /b, backend: a"], &[]);
     check("merge_slashes: false", &["path: /admin, respond: { status: 200 }", "path: /, backend: a"], &[]);
     check(
@@ -125,8 +125,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     ] {
         check(rules, &below, &[reported("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
     }
-    // Another route is next to the rule or below it. The spelling starts with the prefix of this route and goes up with
-    // `..`.
+    // The other route's path is beside the rule's path (`/a/b`), or below it (`/admin/public`). The spelling that
+    // bypasses the rule starts with the other route's path, and goes up with `..`.
     let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
     let up = reported("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &beside, &[up]);

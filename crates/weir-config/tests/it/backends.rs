@@ -100,7 +100,7 @@ fn rejects_invalid_balance() {
     );
     check_refused(
         "endpoints: [], balance: { sticky: { cookie: a, max_age: 1500ms } }",
-        "balance.sticky.max_age: `1500ms` is not 1 or more whole seconds",
+        "balance.sticky.max_age: `1500ms` is not a positive whole number of seconds",
         "write whole seconds, for example `3600s`, or remove `max_age`",
     );
     check_refused(

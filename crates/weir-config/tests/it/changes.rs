@@ -15,7 +15,7 @@ use crate::draw::{Draw, Drawn, PATH_PATTERNS};
 const ROUTES: usize = 14;
 const BACKENDS: [&str; 3] = ["b", "c", "d"];
 const FILES: [&str; 2] = ["s", "t"];
-/// Keys and ports. The first listener has no name and is never removed.
+/// The listeners' keys and ports. The first listener has no name and is never removed.
 const LISTENERS: [(&str, u16); 3] = [("listeners[0]", 80), ("listeners[1]", 81), ("listeners[2]", 82)];
 
 /// A state, and the resources that it should contain after all batches.
@@ -155,7 +155,7 @@ fn pick(draw: &mut Draw<'_>, words: &[&str]) -> String {
     words[draw.below(words.len())].to_owned()
 }
 
-/// Everything that a table returns for a request to the listener with this port, as text.
+/// What `table` returns for `request`, as text. The request arrives at the listener with port `port`.
 fn reported(table: &Table, request: &Drawn, port: u16) -> String {
     let Ok(normal) = NormalTarget::of(&request.target, &table.paths) else { return "not routed".to_owned() };
     let field = |&(name, value): &(&'static str, &'static str)| Field { name, value: value.as_bytes() };

@@ -204,7 +204,8 @@ fn text(segments: &[&[Letter]]) -> String {
     segments.iter().map(|segment| format!("/{}", segment.iter().map(letter).collect::<String>())).collect()
 }
 
-/// Whether requests can match all paths of the route under these rules.
+/// Whether requests can match every path of the route. This requires that normalization with `rules` leaves each path
+/// unchanged.
 pub(crate) fn reachable(route: &Route, rules: &PathRules) -> bool {
     let exact = route.exact.iter().flat_map(OneOrMany::as_slice);
     exact

@@ -109,7 +109,7 @@ fn combines_the_files_of_a_directory() {
     );
     assert_eq!(backend(&table, 8080, "more.test"), None, "it belongs to another listener");
     assert_eq!(backend(&table, 8081, "more.test"), more);
-    assert_eq!(backend(&table, 8081, "shop.test"), shop, "the compact form is for every listener");
+    assert_eq!(backend(&table, 8081, "shop.test"), shop, "the compact form applies to every listener");
     assert_eq!((folder.source.files(), folder.source.files_parsed()), (5, 5));
 }
 

@@ -38,7 +38,7 @@ impl Bench {
         chosen.and_then(|(endpoint, _)| endpoint.state.address.port())
     }
 
-    /// The number of choices per port.
+    /// Chooses an endpoint `choices` times. Returns how often each port was chosen.
     fn counts(&self, choices: usize, now_ns: u64) -> BTreeMap<u16, usize> {
         let mut counts = BTreeMap::new();
         for _ in 0..choices {
@@ -192,7 +192,7 @@ fn new_endpoint_begins_with_a_slow_start() {
         let bench = second_since(100 * SECOND);
         bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
     };
-    // How many of 1,100 requests the second endpoint gets, while its weight is 10 %, 10 %, 50 %, 100 % and 100 % of the
-    // first endpoint's weight.
+    // Number of requests, of 1,100, that the second endpoint gets at the age of 0, 1, 5, 10 and 99 s. Its weight at
+    // these ages is 10 %, 10 %, 50 %, 100 % and 100 % of the first endpoint's weight.
     assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
 }

@@ -24,16 +24,16 @@ pub struct BackendStats {
     pub ejections: u64,
     /// Ejections because of the error rate, not of consecutive errors.
     pub ejections_by_share: u64,
-    /// Requests sent to an endpoint that is out, because all endpoints are out.
+    /// Requests sent to an ejected or unhealthy endpoint, because no healthy endpoint was left.
     pub panics: u64,
     /// Requests rejected because of a limit of the backend.
     pub overflows: u64,
     /// Pending requests, if `limits.pending` is set.
     pub pending: u64,
-    /// How many times requests waited in a queue, with any outcome.
+    /// How often a request had to queue, whatever the outcome.
     pub waits: u64,
-    /// Connection attempts. Per backend, `/stats` omits this counter and the following ones. For some of them, it shows
-    /// the sum over all backends.
+    /// Connection attempts. For this field and the fields below, `/stats` contains no values per backend, at most a sum
+    /// over all backends.
     #[serde(skip)]
     pub connects: u64,
     /// Connection attempts after the first one of a request.
@@ -112,7 +112,7 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_connects_total", "counter", "Connection attempts to upstreams.", &|stats| {
         stats.connects
     });
-    let help = "Connection attempts to upstreams after the first one of a request.";
+    let help = "Connection attempts to upstreams, except the first one for each request.";
     family("weir_upstream_connects_further_total", "counter", help, &|stats| stats.connects_further);
     let help = "Failed connection attempts to upstreams.";
     family("weir_upstream_connect_failures_total", "counter", help, &|stats| stats.connect_failures);
@@ -139,6 +139,6 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
     let help = "Requests pending in the queue of the backend (limits.pending).";
     family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
-    let help = "Number of waits in the queue of the backend, with any outcome.";
+    let help = "How often requests waited in the queue of the backend, with or without success.";
     family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

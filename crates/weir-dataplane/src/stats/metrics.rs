@@ -36,7 +36,8 @@ pub fn metrics() -> Vec<Metric> {
         }
     }
     for (_, values) in metrics.iter_mut().flat_map(|metric| &mut metric.labels) {
-        // A single value is an example from `everything`: the real values depend on the configuration.
+        // The configuration decides the values of a label that has only one value in `everything`. That value is an
+        // example.
         if values.len() == 1 {
             values.clear();
         }

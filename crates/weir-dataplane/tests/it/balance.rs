@@ -37,7 +37,7 @@ fn even(origins: &[Origin]) -> String {
     weighted(&origins.iter().map(|origin| (origin, 1)).collect::<Vec<_>>())
 }
 
-/// The endpoints that respond to this number of requests on one connection.
+/// Sends this many requests on one connection. Returns the names of the endpoints that responded, in order.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()

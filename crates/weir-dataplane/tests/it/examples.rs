@@ -78,7 +78,8 @@ fn examples_of_the_manual_are_correct() {
             origin.address, next.address
         ));
         for step in steps {
-            // Compressed bodies are not text, so each request has its own connection and its body is not read.
+            // Only the response headers are read, because a compressed body is not text. So each request needs a new
+            // connection.
             let mut client = proxy.connect();
             client.send(&request(&step.sent));
             check(&client.head(), &step.reported);

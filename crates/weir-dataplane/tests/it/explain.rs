@@ -59,8 +59,8 @@ struct Seen {
     status: u16,
     /// Who responded: the name of the origin, or `route`; for an error, its cause.
     by: String,
-    /// The request that the origin got, the `Location` of an error, or the headers of the route's response; `None` if
-    /// unknown.
+    /// The compared content of the response. If an origin responded: the request that it received. If the route
+    /// responded: the response headers. For an error: the `Location` header, empty if there is none. `None` if unknown.
     rest: Option<String>,
 }
 

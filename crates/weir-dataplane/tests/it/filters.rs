@@ -7,7 +7,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nServ
                   Content-Length: 2\r\n\r\nok";
 const GET: &str = "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\nX-Old: 1\r\nAccept: */*\r\nX-Old: 2\r\n\r\n";
 
-/// A gateway with one route to `origin`. The route has these fields besides its path.
+/// A gateway in front of `origin`. Its only route has the path `/api` and the fields in `route`.
 pub(crate) fn gateway(route: &str, origin: &Origin) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\nroutes: [{{ path: /api, {route} }}]\n\
@@ -47,7 +47,7 @@ fn sets_adds_and_removes_request_headers() {
         "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\n\r\n",
         PASSED,
     );
-    // Fields that the client names in `Connection` are not forwarded. Fields that the route sets are forwarded.
+    // If the client names a field in `Connection`, its value of this field is not forwarded, but the route's value is.
     check(
         "request_headers: { set: { X-Own: ours } }",
         "GET /api HTTP/1.1\r\nHost: h\r\nConnection: X-Own\r\nX-Own: theirs\r\n\r\n",

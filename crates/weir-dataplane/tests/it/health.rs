@@ -61,7 +61,7 @@ fn wait_for_out(proxy: &Proxy, count: u64) {
     });
 }
 
-/// The endpoints that respond to this number of requests on one connection.
+/// Sends this number of requests on one connection. Returns the names of the endpoints that responded, in order.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()

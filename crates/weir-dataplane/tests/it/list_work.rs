@@ -10,7 +10,7 @@ use crate::setup::compile;
 /// Maximum units of work per byte. `explain` reads the headers twice, and each list at most three times per reading.
 const UNITS_PER_BYTE_MAX: f64 = 40.0;
 
-/// Uses every feature that reads a list or finds a field.
+/// Uses every feature that parses a list in a header field, or looks up a header field.
 const CONFIGURATION: &str = "listeners: [{ address: 127.0.0.1:0 }]\nlimits: { head: 1MiB, fields: 128 }\n\
     routes:\n  - { path: /, backend: b, compress: {}, cors: { origins: ['https://*.test'], credentials: true },\n\
     \x20     headers: { x-a: { present: true } } }\n  - { path: /plain, backend: b }\n\

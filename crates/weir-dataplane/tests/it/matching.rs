@@ -31,9 +31,9 @@ impl Routed {
     }
 }
 
-/// Checks the precedence of `routes`, which all match the request. Removes the first route, then the first two, and so
-/// on: the next route must match. The configuration contains the routes in reverse order. With `in_order`, it contains
-/// them in this order, because only the order decides.
+/// Checks that each of `routes` takes precedence over the routes after it. All of them match the request. Removes the
+/// routes one by one from the start; the first remaining route must respond. The configuration lists the routes in
+/// reverse order, unless `in_order` is set: then only their order decides.
 fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
     for gone in 0..routes.len() {
         let answering =

@@ -179,7 +179,7 @@ fn reuses_a_mirror_connection_after_a_complete_response() {
             assert_eq!(client.ask(GET).body, "ok");
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
-        // All client requests except the first reuse a connection. Mirrored copies cause the further reuses.
+        // Client requests cause `requests - 1` of the reuses of upstream connections. Mirrored copies cause all others.
         proxy.gateway.stats().upstream.reused >= requests + 10
     });
     assert!(is_kept, "{:?}", proxy.gateway.stats());

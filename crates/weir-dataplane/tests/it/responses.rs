@@ -10,7 +10,7 @@ fn answer_to(request: &str, response: &'static str) -> Answer {
     Proxy::to(Origin::answering(response).address, "").ask(request)
 }
 
-/// The response of an upstream that closes the connection after it.
+/// The gateway's response if the upstream sends `response` and then closes the connection.
 fn closing_answer_to(request: &str, response: &'static str) -> Answer {
     let origin = Origin::start(move |served| {
         served.request();

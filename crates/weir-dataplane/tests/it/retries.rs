@@ -12,7 +12,7 @@ const POST: &str = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
 
-/// A gateway with one route and one backend, each with these fields.
+/// A gateway with one route and one backend. `route` and `backend` add fields to them.
 fn gateway(route: &str, backend: &str) -> Proxy {
     Proxy::with(&format!(
         "listeners: [{{ address: 127.0.0.1:0 }}]\nworkers: 1\n\
@@ -24,7 +24,7 @@ fn to(origin: &Origin, route: &str) -> Proxy {
     gateway(route, &format!("endpoints: ['{}']", origin.address))
 }
 
-/// An origin that sends `first` to this number of requests, then normal responses, over kept connections.
+/// An origin that sends `first` to the first `times` requests, and then normal responses. It keeps connections open.
 fn failing(times: usize, first: &'static str) -> Origin {
     let left = Mutex::new(times);
     Origin::start(move |served| {
@@ -38,8 +38,8 @@ fn failing(times: usize, first: &'static str) -> Origin {
     })
 }
 
-/// Checks the final status for a route with these retries, and the number of upstream requests. The upstream first
-/// sends 503 to `busy` requests.
+/// Checks the final status and the number of upstream requests (`expected`) for a route with `retries`. The upstream
+/// sends 503 to the first `busy` requests.
 fn check(retries: &str, request: &str, busy: usize, expected: (u16, usize)) {
     let origin = failing(busy, BUSY);
     let proxy = to(&origin, &format!("retries: {retries}"));
@@ -287,7 +287,7 @@ fn forwards_the_rest_of_a_body_after_a_retry() {
     let proxy = to(&origin, "retries: { backoff: 1ms }");
     let mut client = proxy.connect();
     client.send("PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nabcd");
-    // The client sends the rest only after the second upstream connection got the first part.
+    // The client sends the second half of the body only after the first half arrived on the second upstream connection.
     let again = beginning.recv().unwrap();
     assert!(again.starts_with("PUT / HTTP/1.1\r\nHost: h\r\n"), "{again}");
     client.send("efgh");

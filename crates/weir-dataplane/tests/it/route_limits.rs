@@ -96,7 +96,7 @@ fn body_timeout_of_a_route_overrides_that_of_the_gateway() {
             if request.starts_with("GET /api ") {
                 return served.stall();
             }
-            // Longer than the body timeout.
+            // This pause is longer than the gateway's body timeout.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send("cd");
         }
@@ -126,7 +126,7 @@ fn response_timeout_of_a_route_overrides_other_timeouts() {
     check("{ request: 10m, backend: 10m, response: 100ms }", Served::stall, "upstream_response_timeout");
     let origin = Origin::start(|served| {
         while served.request().is_some() {
-            // Longer than the timeouts of 100 ms and 200 ms, shorter than the timeouts of an hour.
+            // This delay exceeds the timeouts of 100 ms and 200 ms, but not the timeouts of 1 h.
             std::thread::sleep(std::time::Duration::from_millis(700));
             served.send(OK);
         }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The versions of one resource, from 0. Only one thread changes it.
+/// The versions of a resource that only one thread changes. The first version is 0.
 #[derive(Default)]
 pub(crate) struct Versions {
     begun: AtomicUsize,

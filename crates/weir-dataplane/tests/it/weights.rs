@@ -51,7 +51,7 @@ fn reload_with_the_same_weights_continues_the_rotation() {
     let mut proxy = Proxy::with(&text("", shared, &[&a, &b, &c]));
     let mut order = answered(&proxy, 1);
     for turn in 0..7 {
-        // An additional backend shifts the positions of all others.
+        // The additional backend `0` sorts first, so it shifts the positions of all other backends.
         let more = text("", shared, &[&a, &b, &c]).replace(
             "backends: { a:",
             if turn % 2 == 0 { "backends: { '0': { endpoints: [] }, a:" } else { "backends: { a:" },

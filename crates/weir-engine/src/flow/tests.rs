@@ -162,8 +162,8 @@ fn slow_responses_without_a_queue_drop_nothing() {
 
 #[test]
 fn latency_includes_the_queue_from_the_intended_start() {
-    // One connection completes 500 of 1,000 requests per second: an arrival is due every 1 ms and takes 2 ms, so
-    // arrival i waits for i ms.
+    // There is only one connection. Requests are due every 1 ms, but each response takes 2 ms. So request i, counted
+    // from 0, waits for i ms.
     let timeline = Timeline::new(S, 0, Some(3 * S), 10 * S);
     let report = Sim::new(open(1_000.0, Spacing::Even, 1), timeline, 10 * S, 1, |_| Some(2 * MS)).run();
     check(&report);
@@ -257,8 +257,8 @@ fn requests_belong_to_the_phase_of_their_intended_start() {
 
 #[test]
 fn an_extended_warm_up_only_moves_the_phase() {
-    // In the second case, the worker has no CPU while the extension is announced, and until after the original start of
-    // the phase.
+    // In the second case, the worker gets no CPU time from the announcement of an extension until after the former
+    // start of the phase.
     for oversleep_ns in [0, 45 * MS] {
         let timeline = Timeline::new(S, 100 * MS, Some(S), S);
         let warm_up = WarmUp::new(S, 100 * MS, 300 * MS, 1).unwrap();
@@ -340,7 +340,7 @@ fn closed_loop_slots_each_replay_a_session_and_an_open_loop_replays_it_once() {
     assert_eq!([started(&mut closed), started(&mut closed)], [(0, 0, 0), (1, 1, 0)]);
     for (index, pick) in [(2, 1), (3, 2)] {
         closed.completed(1, S, response(S, 200, true));
-        assert_eq!(started(&mut closed), (1, index, pick), "the other place waits for its answer");
+        assert_eq!(started(&mut closed), (1, index, pick), "slot 0 still waits for its response");
     }
     closed.completed(0, S, response(S, 200, true));
     let lost = closed.start(S).unwrap();

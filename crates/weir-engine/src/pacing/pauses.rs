@@ -68,7 +68,7 @@ impl Pauses {
         }
     }
 
-    /// Returns when a slot that is up and idle at `now_ns` may send: at `now_ns` or later.
+    /// Returns the time from which a slot that is up and idle at `now_ns` may send; at least `now_ns`.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);
@@ -82,7 +82,7 @@ impl Pauses {
         self.ramp.map_or(0, |ramp| ramp.begins_ns(slot, timeline))
     }
 
-    /// Returns the time from which the slot is no longer used; `u64::MAX` unless the number of connections falls.
+    /// The time from which the slot is no longer used; `u64::MAX` if the number of connections does not fall.
     #[inline]
     pub(crate) fn ends_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         self.ramp.map_or(u64::MAX, |ramp| ramp.ends_ns(slot, timeline))
@@ -99,8 +99,7 @@ impl Thinking {
 }
 
 impl Ramp {
-    /// The time from which the slot is used: when the number of connections has grown enough to include its
-    /// connection.
+    /// The time from which the load uses the slot's connection; 0 if it uses this connection from the start.
     fn begins_ns(&self, slot: usize, timeline: &Timeline) -> u64 {
         match self.number(slot) {
             number if number < u64::from(self.from) => 0,

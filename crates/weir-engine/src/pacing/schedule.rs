@@ -37,9 +37,9 @@ impl Schedule {
 
     /// Returns the schedule of one of several machines that share the load. Each machine numbers its arrivals from 0.
     ///
-    /// `of` is the number of machines. With Poisson arrivals, each machine has an independent stream, with a mean gap
-    /// that is `of` times as long. With even spacing, machine `index` sends the arrivals of the whole schedule whose
-    /// number modulo `of` is `index`.
+    /// `of` is the number of machines. With Poisson arrivals, each machine has an independent stream, and its mean gap
+    /// is `of` times as long. With even spacing, machine `index` sends every `of`-th arrival of the whole schedule,
+    /// beginning with arrival `index`.
     pub fn of_shard(self, shard: ShardSpec) -> Self {
         Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
     }
@@ -165,7 +165,7 @@ impl Gaps {
         }
     }
 
-    /// The sum of all gaps up to the evenly spaced arrival `index` of this machine.
+    /// The sum of all gaps up to this machine's arrival `index`, if arrivals are evenly spaced.
     fn even(&self, index: u64) -> f64 {
         self.shard.number(index) as f64
     }
@@ -176,14 +176,15 @@ impl Gaps {
     }
 }
 
-/// The seed of the random numbers of one machine. The only machine of a load uses the load's seed.
+/// The seed for the random numbers of one machine. If one machine drives the whole load, it uses the load's seed.
 pub(crate) fn seed_of_shard(seed: u64, shard: ShardSpec) -> u64 {
     if shard.is_whole() { seed } else { hash(seed ^ SHARD, shard.index.into()) }
 }
 
 /// An exponentially distributed number with mean 1 that depends only on its arguments.
 pub(crate) fn exponential(seed: u64, index: u64) -> f64 {
-    // 53 random bits make a number above 0 and up to 1, so that its logarithm is finite: at most 37.
+    // `uniform` has 53 random bits and is at least 2^-53. So its logarithm is finite, and the returned number is at
+    // most 37.
     let uniform = ((hash(seed, index) >> 11) + 1) as f64 / (1u64 << 53) as f64;
     -uniform.ln()
 }

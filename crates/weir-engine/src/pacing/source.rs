@@ -10,16 +10,15 @@ use crate::timeline::Timeline;
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// Its index among the arrivals of all machines that share the load.
+    /// Index of the arrival among the arrivals of all machines that share the load.
     pub(crate) index: u64,
     /// The argument for [`crate::request::RequestSource::choose`], which selects the request. It equals `index`, unless
     /// a slot replays a recorded session: then it counts the requests of the slot.
     pub(crate) pick: u64,
     pub(crate) intended_ns: u64,
-    /// Whether the arrival is already counted as scheduled: it was handed out before, but was not sent or not
-    /// processed.
+    /// Whether the arrival was taken before and given back. It is then already counted as scheduled.
     pub(crate) is_again: bool,
-    /// Whether it was sent before, and the peer reported that it did not process the request.
+    /// Whether the request was already sent, but the peer reported that it did not process the request.
     pub(crate) was_sent: bool,
 }
 
@@ -33,7 +32,7 @@ impl Arrival {
 #[derive(Debug)]
 pub(crate) struct Source {
     model: Model,
-    /// Arrivals that were given back because their connection was lost before they were sent or processed; at most
+    /// Arrivals from [`Source::give_back`]: the connection was lost before the request was sent or processed. At most
     /// one per slot.
     returned: VecDeque<Arrival>,
     shard: ShardSpec,
@@ -71,7 +70,8 @@ impl Source {
         Self { model, returned: VecDeque::new(), shard: ShardSpec::WHOLE }
     }
 
-    /// The arrivals of an open loop for one worker of `workers`. The index `end_index` is the first after the end.
+    /// The arrivals of an open loop for one worker. The load has `workers` workers. `end_index` is the first index
+    /// after the end of the schedule.
     pub(crate) fn open(arrivals: Arrivals, workers: u64, end_index: u64) -> Self {
         let (due, ahead) = (arrivals.clone(), arrivals.clone());
         let model = Model::Open { head: arrivals, due, ahead, step: workers, end_index };
@@ -120,8 +120,8 @@ impl Source {
         }
     }
 
-    /// Takes the next arrival if its intended time is `before_ns` or earlier. In a closed loop, this can only be an
-    /// arrival that was given back.
+    /// Takes the next arrival if its intended time is `before_ns` or earlier. In a closed loop, returns only arrivals
+    /// that were given back.
     pub(crate) fn take_expired(&mut self, before_ns: u64, timeline: &Timeline) -> Option<Arrival> {
         match (&self.model, self.returned.front()) {
             (_, Some(again)) if again.intended_ns <= before_ns => self.take(before_ns, timeline),
@@ -130,7 +130,8 @@ impl Source {
         }
     }
 
-    /// Accepts an arrival that was taken but not sent or not processed. It is handed out before all others.
+    /// Takes back an arrival whose request was not written, or not processed by the peer. [`Self::take`] returns such
+    /// arrivals before all others.
     pub(crate) fn give_back(&mut self, arrival: Arrival) {
         self.returned.push_back(arrival);
     }
@@ -151,8 +152,8 @@ impl Source {
         }
     }
 
-    /// Wake-ups are set up to the time `covered_ns`. Returns the due time of the first arrival after it. Returns `None`
-    /// if no arrival is left, and in a closed loop.
+    /// Returns the due time of the first arrival after `covered_ns`. Wake-ups up to `covered_ns` are already set.
+    /// Returns `None` in a closed loop, or if no arrival is left.
     pub(crate) fn next_after(&mut self, covered_ns: u64, timeline: &Timeline) -> Option<u64> {
         let Model::Open { head, ahead, end_index, .. } = &mut self.model else { return None };
         if ahead.index() < head.index() {
@@ -189,8 +190,8 @@ impl Source {
         }
     }
 
-    /// Whether a closed loop with a fixed number of requests has started all of them, and has no arrival left that was
-    /// given back.
+    /// Whether a closed loop with a fixed number of requests has no arrival left to send. Arrivals from
+    /// [`Source::give_back`] are left until they are taken again.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }

@@ -53,7 +53,8 @@ impl Cause {
 pub(crate) struct Books {
     pub(crate) requests: Requests,
     pub(crate) errors: Errors,
-    /// Requests that were sent without a complete response, so that the peer may or may not have processed them.
+    /// Number of requests that were sent but got no complete response, so that it is unknown whether the peer processed
+    /// them.
     pub(crate) uncertain: u64,
     /// Completed responses by status code.
     status: StatusCounts,

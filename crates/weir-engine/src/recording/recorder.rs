@@ -22,7 +22,7 @@ pub(crate) struct Interval {
     pub(crate) bytes_received: u64,
     /// Latency of the requests of the sustained phase whose responses arrived in this interval.
     pub(crate) sustained: Histogram<u64>,
-    /// Latency of the requests of the warm-up whose responses arrived in this interval; `None` without any.
+    /// Latency of warm-up requests whose responses arrived in this interval; `None` if there are none.
     pub(crate) warmup: Option<Histogram<u64>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Recorder {
     waited_for_none: u64,
 }
 
-/// Why a request has no complete response in time.
+/// Why a request got no complete response before its time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     Failed,
@@ -101,7 +101,8 @@ impl Recorder {
         }
     }
 
-    /// Continues in the interval that contains `now_ns`, and ends intervals before it.
+    /// Ends all intervals before `now_ns`, and starts the interval that contains `now_ns`, unless it is already the
+    /// current one.
     #[inline]
     pub(crate) fn advance(&mut self, now_ns: u64, timeline: &Timeline) {
         if now_ns >= self.current.span.end_ns {
@@ -109,7 +110,7 @@ impl Recorder {
         }
     }
 
-    /// Extends the warm-up. An interval that was cut at the old end of the warm-up continues.
+    /// Extends the warm-up. If the current interval was shortened to end with the warm-up, extends the interval too.
     pub(crate) fn put_off(&mut self, timeline: &Timeline) {
         let span = &mut self.current.span;
         if !span.sustained {
@@ -246,7 +247,8 @@ impl Interval {
         }
     }
 
-    /// Latency of all requests whose responses arrived in this interval, of the warm-up and of the sustained phase.
+    /// Latency of all requests whose responses arrived in this interval. Includes the requests of both warm-up and
+    /// sustained phase.
     pub(crate) fn latency(&self) -> Histogram<u64> {
         let mut all = self.sustained.clone();
         if let Some(warmup) = &self.warmup {

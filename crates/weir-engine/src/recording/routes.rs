@@ -33,7 +33,7 @@ impl Routes {
         (routes > 1).then(|| Self { source: source.clone(), books: vec![RouteBooks::default(); routes] })
     }
 
-    /// The counts of the route that the request selected by `pick` belongs to.
+    /// `pick` selects a request. Returns the counts of its route.
     #[inline]
     pub(crate) fn requests(&mut self, pick: u64) -> &mut Requests {
         &mut self.of(pick).requests

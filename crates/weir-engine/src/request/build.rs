@@ -20,8 +20,8 @@ use crate::spec::{Body, ChecksSpec, LoadSpec, REQUESTS_MAX, RequestSpec, TOKEN_F
 
 /// Maximum size of all rendered requests together.
 const REQUESTS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Maximum size of all requests together, up to which their variants with `Connection: close` are rendered in advance.
-/// Above it, this variant is rendered when it is sent.
+/// Limit on the total size of all requests. Up to this limit, variants with `Connection: close` are rendered in
+/// advance. Above it, each variant is rendered when it is sent.
 const CLOSING_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of different files in `{pick:FILE}` placeholders.
 const PICK_FILES_MAX: usize = 16;
@@ -39,14 +39,14 @@ pub(super) struct Builder {
     values: Values,
     ranges: HashMap<(u64, u64), u32>,
     lists: HashMap<String, u32>,
-    /// For each list: the positions in a request (path, header value, body) at which all lines of the list are
-    /// known to be valid.
+    /// For each list: the positions in a request (path, header value, body) for which its lines were already checked
+    /// and found valid.
     fits: Vec<Vec<Position>>,
     checks: Vec<Checks>,
     checks_by_spec: HashMap<ChecksSpec, u32>,
     routes: Routes,
-    /// The first static request for each hash of the rendered bytes. It finds equal requests of a file, which are
-    /// merged. Different requests with the same hash are both kept.
+    /// Maps the hash of the rendered bytes to the first static request with this hash, to find and merge equal requests
+    /// of a file. Different requests with the same hash are both kept.
     merged: HashMap<u64, u32>,
     hasher: RandomState,
     /// State of the request that is being rendered.
@@ -55,7 +55,7 @@ pub(super) struct Builder {
 
 #[derive(Clone, Copy, Default)]
 struct Draft {
-    /// Start in `bytes` of constant text that is not part of `parts` yet.
+    /// Index in `bytes`. The constant text from here on is not part of `parts` yet.
     literal_start: usize,
     occurrences: u32,
     /// Whether the request has parts whose value differs per arrival.
@@ -192,8 +192,9 @@ impl Builder {
         }
     }
 
-    /// Renders the static requests with `Connection: close`, unless they are too large together. Returns the
-    /// position of each in `bytes`, or nothing.
+    /// Appends a variant with `Connection: close` of each static request to `bytes`. Returns, for each
+    /// request, the start and end of its variant, or an empty range if the request is not static. Appends nothing and
+    /// returns an empty list if no request is static, or if `bytes` exceeds `CLOSING_BYTES_MAX`.
     fn closing(&mut self) -> Vec<(u32, u32)> {
         if self.bytes.len() > CLOSING_BYTES_MAX || self.entries.iter().all(|entry| !entry.is_static) {
             return Vec::new();
@@ -235,7 +236,7 @@ impl Builder {
         self.end_literal();
         let head_end = (self.bytes.len(), self.parts.len());
         self.literal("\r\n");
-        // The body must begin a new part, separate from the empty line.
+        // The empty line must be a separate part, because the parts after it are used as the body.
         self.end_literal();
         self.bytes.extend_from_slice(&decoded);
         pieces.into_iter().try_for_each(|piece| self.piece(piece, Position::Body))?;
@@ -260,7 +261,7 @@ impl Builder {
         self.draft.is_template = true;
     }
 
-    /// Adds the placeholder for a domain or a token. If the load has only one domain or token, adds its text instead.
+    /// Adds a domain or a token: its text if the load has only one, otherwise a placeholder.
     fn turn(&mut self, part: Part) {
         let lines = if part == Part::Domain { &self.values.domains } else { &self.values.tokens };
         match lines.len() {
@@ -300,7 +301,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Returns the index of the list with the lines of `file`. All lines must be valid at `position`.
+    /// Returns the index in `values.lists` at which the lines of `file` are stored. All lines must be valid at
+    /// `position` of the request.
     fn list(&mut self, file: &str, position: Position) -> Result<u32, EngineError> {
         let wrong = |what: &str, remedy: String| {
             invalid(position.field(), format!("`{{pick:{file}}}`: {what}"), remedy)
@@ -308,7 +310,7 @@ impl Builder {
         let list = match self.lists.get(file) {
             Some(&list) => list,
             None if self.lists.len() == PICK_FILES_MAX => {
-                return wrong("too many files to pick from", format!("use at most {PICK_FILES_MAX} files"));
+                return wrong("too many different files", format!("use at most {PICK_FILES_MAX} files"));
             }
             None => {
                 let lines = match Lines::of_file(file) {

@@ -25,7 +25,7 @@ pub(crate) struct Checks {
 pub(crate) struct CheckState {
     /// Bit n is set once the nth required header field was found with an expected value.
     fields_seen: u64,
-    /// Number of bytes of the expected text that match the end of the body bytes received so far.
+    /// Progress of the search for the expected text in the body: how many bytes of the text match so far.
     matched: usize,
 }
 
@@ -100,7 +100,7 @@ impl CheckState {
         }
     }
 
-    /// Searches the next bytes of the response body, which must not contain chunk framing.
+    /// Searches for the expected text in the next bytes of the response body. `bytes` must not include chunk framing.
     pub(crate) fn body(&mut self, checks: &Checks, bytes: &[u8]) {
         if let Some((search, _)) = &checks.body_contains {
             self.matched = search.feed(self.matched, bytes);

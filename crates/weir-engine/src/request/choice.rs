@@ -3,7 +3,8 @@
 
 use crate::pacing::schedule::hash;
 
-/// Separates the choice of requests from the gaps between arrivals, which use the same seed.
+/// A salt for the seed. It makes the choice of requests independent of the gaps between arrivals, which use the same
+/// seed.
 const CHOICE: u64 = 0x5851_f42d_4c95_7f2d;
 
 /// A choice among requests: at random by their weights, or in a fixed order.
@@ -21,8 +22,8 @@ pub(crate) struct Choice {
 /// other request. All columns are equally likely.
 #[derive(Clone, Copy, Debug)]
 struct Column {
-    /// Share of the column that selects the column's own request, in units of 2^-32. The rest selects the request
-    /// `other`.
+    /// Probability that this column selects its own request, in units of 2^-32. Otherwise, the column selects the
+    /// request `other`.
     own: u32,
     other: u32,
 }
@@ -71,7 +72,8 @@ fn columns(weights: &[f64]) -> Vec<Column> {
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / mean).collect();
     let (mut small, mut large): (Vec<u32>, Vec<u32>) =
         (0..weights.len() as u32).partition(|&request| shares[request as usize] < 1.0);
-    // At first, each column belongs only to its own request. A column that is left because of rounding stays like that.
+    // Each column starts with only its own request. Columns that remain after the loop stay so: apart from rounding,
+    // their share is 1.
     let mut columns: Vec<Column> =
         (0..weights.len() as u32).map(|request| Column { own: u32::MAX, other: request }).collect();
     while let (Some(&little), Some(&much)) = (small.last(), large.last()) {

@@ -8,8 +8,8 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Method};
 use weir_http::{is_hop_by_hop, list_contains};
 
-/// Names of the pseudo-header fields and values of `:scheme`. Each request's text starts with them, so that all
-/// names and values are ranges of the same bytes.
+/// Start of each request's bytes: the names of the pseudo-header fields, then `https` (its first four bytes are
+/// `http`). So all names and values are ranges of the same bytes.
 const PREFIX: &[u8] = b":method:scheme:authority:pathhttps";
 const METHOD: Range<u32> = 0..7;
 const SCHEME: Range<u32> = 7..14;

@@ -68,8 +68,8 @@ impl Lines {
         &self.bytes[start..self.ends[number] as usize]
     }
 
-    /// Returns the first line that is invalid at `position`, and why. The index counts only non-empty lines, from
-    /// 0.
+    /// Checks whether each line can be used at `position` in a request. Returns the index of the first invalid line,
+    /// and why it is invalid. Indices start at 0, and empty lines are not counted.
     pub(crate) fn fault(&self, position: Position) -> Option<(usize, &'static str)> {
         (0..self.len()).find_map(|number| Some((number, position.fault(self.line(number))?)))
     }

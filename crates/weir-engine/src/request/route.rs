@@ -6,7 +6,7 @@ use crate::spec::{ROUTE_NAME_BYTES_MAX, RequestSpec};
 
 /// Maximum number of named routes. Requests of further routes share [`OTHER`].
 pub(crate) const ROUTES_MAX: usize = 64;
-/// The name of the route that requests beyond [`ROUTES_MAX`] share.
+/// The name of the route for all requests that belong to none of the first [`ROUTES_MAX`] routes.
 pub(crate) const OTHER: &str = "other";
 /// Assigns an index to each route, in the order in which routes first appear.
 #[derive(Debug, Default)]

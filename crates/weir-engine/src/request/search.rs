@@ -51,8 +51,8 @@ impl TextSearch {
         tail.iter().fold(0, |matched, byte| self.advance(matched, *byte))
     }
 
-    /// Returns how many bytes of the text match after one more byte, if `matched` bytes matched before. The text
-    /// must not be complete yet.
+    /// Returns how many bytes of the text match after `byte`, the next byte of the body. `matched` is the number before
+    /// `byte`; it must be less than the length of the text.
     fn advance(&self, mut matched: usize, byte: u8) -> usize {
         let text = self.finder.needle();
         while matched > 0 && text[matched] != byte {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_search_in_pieces_agrees_with_a_search_of_the_whole() {
-        // Short texts of two letters, because their prefixes overlap in every way.
+        // Short texts that contain only the letters `a` and `b`: their prefixes overlap in every way.
         let mut found = 0;
         for case in 0..4_000 {
             let letters = |salt: u64, count: u64| -> String {

@@ -10,7 +10,7 @@ pub(crate) enum Position {
     Path,
     /// In the value of a header field. Braces without a placeholder are literal text.
     Value,
-    /// In a text body. Braces without a placeholder are literal text.
+    /// A text body. Braces without a placeholder are literal text.
     Body,
 }
 

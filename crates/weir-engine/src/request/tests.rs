@@ -41,8 +41,8 @@ fn http1(source: &RequestSource, request: u32, at: &Place) -> String {
     str::from_utf8(source.http1(request, at, &mut scratch)).unwrap().to_owned()
 }
 
-/// Renders the first request of a load for the arrival with index 3: for a connection that stays open, and for the
-/// last request of a connection.
+/// Checks the first request of a load, rendered for the arrival with index 3. `expected` is its text on a connection
+/// that stays open. `expected_closing` is its text as the last request of a connection.
 #[track_caller]
 fn check(load: &LoadSpec, expected: &str, expected_closing: &str) {
     let source = source(load);
@@ -256,8 +256,8 @@ fn a_recorded_session_keeps_its_order_unless_shuffled() {
     assert!(!shuffled.is_recorded());
     let drawn = paths(&shuffled, 0..1_000);
     assert_ne!(drawn[..9], paths(&ordered, 0..9));
-    // `/1` is two of four entries, so the expected count is 500 of 1,000. The tolerance is four standard deviations
-    // of a binomial count.
+    // Two of the four recorded requests have the path `/1`, so 500 of the 1,000 draws are expected to have it. The
+    // tolerance is four standard deviations of a binomial count.
     let first = drawn.iter().filter(|path| *path == "/1").count();
     assert!(first.abs_diff(500) <= 64, "{first}");
 }

@@ -4,7 +4,8 @@ use super::Place;
 use super::lines::Lines;
 use crate::pacing::schedule::hash;
 
-/// Separates the values of templates from gaps and from choices of requests, which use the same seed.
+/// Mixed into the seed for the values of templates. Arrival gaps and the choice of requests use the same seed, but need
+/// different random numbers.
 const DRAW: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// A part of a rendered request: constant bytes, or a value that is inserted for each request.
@@ -12,8 +13,8 @@ const DRAW: u64 = 0xd1b5_4a32_d192_ed03;
 pub(crate) enum Part {
     /// Constant bytes: a range of the buffer with all constant bytes.
     Literal { start: u32, bytes: u32 },
-    /// A whole number from the range with the index `range`. The number of the placeholder in the request
-    /// (`occurrence`) selects its random numbers.
+    /// A random whole number from the range with the index `range`. `occurrence` numbers the placeholders of a request,
+    /// so that they get different random numbers.
     Integer { range: u32, occurrence: u32 },
     /// The index of the arrival.
     Seq,
@@ -51,7 +52,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl Values {
-    /// Returns the value of a part, or `None` for constant bytes and the length of the body.
+    /// Returns the value of a part; `None` if the part is constant bytes or the length of the body.
     pub(crate) fn of(&self, part: Part, at: &Place) -> Option<Value<'_>> {
         Some(match part {
             Part::Integer { range, occurrence } => {

@@ -102,8 +102,8 @@ pub(super) fn parse(
     Ok(left_out)
 }
 
-/// Returns the recorded host, whose requests are sent to the target, in the form of [`Url::host_and_port`]. Returns
-/// `None` if no entry has a host.
+/// Returns the recorded host whose requests weir sends to the target, in the form of [`Url::host_and_port`]. weir skips
+/// requests to other recorded hosts. `None` if no entry has a host.
 fn recorded_host(entries: &[Entry], base: &Base) -> Option<String> {
     let hosts = || entries.iter().filter(|entry| entry.is_http()).filter_map(Entry::host);
     let own = base.host().map(|authority| Url { scheme: base.scheme(), authority, path: "" }.host_and_port());

@@ -107,7 +107,7 @@ fn the_recorded_host_is_the_target_or_the_host_of_the_first_page() {
     assert_eq!(sent(&text, &to("{domain}")).0, ["/page"]);
     let calls =
         session(&[("https://a/1", 200, "application/json"), ("https://b/2", 200, "application/json")]);
-    assert_eq!(sent(&calls, &base()).0, ["/1"], "without a page the first entry's");
+    assert_eq!(sent(&calls, &base()).0, ["/1"], "without a page, the host of the first entry");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use weir_document::Problem;
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     requests: Vec<RequestSpec>,
-    /// The index of the first request for each hash. The hash covers everything except the weight. Different requests
-    /// with the same hash are both kept.
+    /// For each hash, the index of the first request with this hash. The hash covers everything except the weight.
+    /// Requests that differ but have the same hash are not merged.
     by_hash: HashMap<u64, u32>,
     hasher: RandomState,
 }

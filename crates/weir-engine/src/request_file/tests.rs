@@ -86,7 +86,7 @@ fn repeated_requests_are_merged_by_weight() {
     );
     let given = Base { is_method_given: true, ..base() };
     let asked = parse("a.jsonl", b"{\"path\":\"/a\",\"body\":\"x\"}", &given).unwrap();
-    assert_eq!(asked[0].method, "GET", "a method that was asked for stays");
+    assert_eq!(asked[0].method, "GET", "a body does not change a configured method");
 }
 
 #[test]

@@ -17,7 +17,8 @@ impl Gate for () {
     }
 }
 
-/// The start of a load. The gate is called at most once; the starts of later steps follow from its result.
+/// The start time of a load: planned, or decided by the gate. The gate is called at most once; the starts of later
+/// steps follow from this start.
 pub(super) struct Start<'a> {
     gate: &'a dyn Gate,
     planned_ns: Cell<Option<u64>>,
@@ -34,7 +35,7 @@ impl<'a> Start<'a> {
         self.planned_ns.get()
     }
 
-    /// Returns the planned start. Waits for the gate if it was not called before.
+    /// Returns the planned start. If no start is planned, the first call waits for the gate.
     pub(super) fn wait(&self, stop: &AtomicBool) -> Option<u64> {
         if !self.is_asked.replace(true) {
             self.planned_ns.set(self.gate.wait(stop));

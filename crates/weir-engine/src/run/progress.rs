@@ -64,7 +64,8 @@ impl Asked {
         }
     }
 
-    /// Converts an interval, or a part of it that a worker reported late, to the form for the caller.
+    /// Builds the progress report for an interval. If a worker reports late, `closed` is only that worker's part of the
+    /// interval.
     pub(crate) fn live(&self, closed: &Closed, timeline: &Timeline) -> LiveSecond {
         let Span { start_ns, end_ns, .. } = closed.span;
         let since_start_ns = |at_ns: u64| at_ns.min(timeline.end_ns).saturating_sub(timeline.start_ns);

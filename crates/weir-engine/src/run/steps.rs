@@ -30,7 +30,8 @@ pub(crate) fn drive_all(
 ) -> Result<LoadRecord, EngineError> {
     let mut sum: Option<LoadRecord> = None;
     for (nth, step) in (0..).zip(steps) {
-        // If a gate decides the start of the load, the start is known from the second step on.
+        // If a gate decides when the load starts, it does so during the first step. The later steps use this start
+        // time.
         let planned = LoadSpec { start_at_ns: start.planned_ns(), ..spec.clone() };
         let step_spec = spec_of(&planned, step, nth);
         let begun_s = match (step_spec.start_at_ns, planned.start_at_ns) {
@@ -204,7 +205,7 @@ fn add_tls(sum: &mut TlsResult, step: &TlsResult) {
     sum.resumed += step.resumed;
     sum.failed += step.failed;
     add_counts(&mut sum.negotiated, &step.negotiated);
-    // Quantiles cannot be added, so they are only in the results of the steps.
+    // The quantiles of the steps cannot be added, so the sum has none.
     sum.handshake_ns = TimesNs::default();
 }
 

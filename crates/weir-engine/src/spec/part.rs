@@ -3,7 +3,7 @@
 use super::shard::share;
 use super::{LoadSpec, ModelSpec, ShardSpec};
 
-/// The part of a load without steps that this machine drives.
+/// This machine's part of a load without steps, or of one step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part<'a> {
     /// The specification of the whole load.

@@ -225,7 +225,7 @@ fn validate_domain(domain: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Validates a bearer token. A token is a secret, so errors show its number instead.
+/// Validates a bearer token. Errors show its position in the list, from 1, because the token is a secret.
 fn validate_token(token: &str, number: usize) -> Result<(), EngineError> {
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         let message = format!("token {number} is empty, or contains white space or a byte that is not ASCII");

@@ -68,8 +68,8 @@ impl Default for ShardSpec {
     }
 }
 
-/// Returns the share of `total` that worker or machine `index` of `of` gets. Shares are equal, except that the first
-/// ones get the remainder.
+/// Divides `total` among `of` workers or machines. Returns the share of number `index`, counted from 0. Shares are
+/// equal, except that the first `total % of` shares are larger by 1.
 pub(crate) fn share(total: u64, index: u32, of: u32) -> u64 {
     let (index, of) = (u64::from(index), u64::from(of));
     total / of + u64::from(index < total % of)

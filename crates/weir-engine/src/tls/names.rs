@@ -13,8 +13,8 @@ use crate::spec::{LoadSpec, ShardSpec, TlsSpec};
 
 /// Changes the seed (XOR), so that the choice of server names does not repeat other random choices of the load.
 const NAME: u64 = 0x9e6c_63d0_a3c1_97b5;
-/// A number determines each random choice. Its bits from this one up contain the index of the worker; the bits below
-/// contain the number of the session.
+/// Bit position of the worker's index in the number from which a server name is drawn. The lower bits contain the
+/// number of the session.
 const WORKER_SHIFT: u32 = 40;
 
 /// The server names of a load. Cloning is cheap.
@@ -45,7 +45,7 @@ impl Names {
         Ok(Self { names: names.into(), draw, worker: 0, shard })
     }
 
-    /// The same names for the connections of another worker.
+    /// Copies these server names for the connections of `worker`.
     pub(crate) fn of_worker(&self, worker: u32) -> Self {
         Self { worker, ..self.clone() }
     }

@@ -9,8 +9,8 @@ use rustls::pki_types::ServerName;
 
 /// Minimum number of tickets per server name. Servers send about two tickets with every handshake.
 const PER_NAME_MIN: usize = 8;
-/// Up to this number of server names, the store has room for two tickets per connection and name. With more names, its
-/// total size stays the same, unless [`PER_NAME_MIN`] requires more.
+/// If a load has at most this number of server names, the store has room for two tickets per connection and name. With
+/// more names, the total size no longer grows, unless [`PER_NAME_MIN`] requires more.
 const NAMES_FEW: usize = 32;
 
 /// TLS sessions by server name.

@@ -17,8 +17,9 @@ const BATCH: usize = 5;
 /// Minimum number of batches for a decision.
 const BATCHES_MIN: usize = 8;
 
-/// Minimum relative difference between the part that MSER cuts off and the rest. Noise alone sometimes makes MSER cut
-/// off half of a series, but then the difference is smaller.
+/// If MSER cuts off half of a series, the series counts as unsettled only if the median of the last quarter of this
+/// half differs from the median of the rest by more than this share of the latter. Noise alone sometimes causes such a
+/// cut, but with a smaller difference.
 const TRANSIENT_SHARE: f64 = 0.05;
 
 /// Whether the series settled within its first half. Returns true if there are too few observations to decide.

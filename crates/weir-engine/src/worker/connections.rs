@@ -108,7 +108,7 @@ impl Connection {
         self.link.is_opening() || self.talk.is_settling()
     }
 
-    /// Whether the last attempt to open it failed.
+    /// Whether the last attempt to open the connection failed.
     fn is_missing(&self) -> bool {
         self.link.has_failed() && (!self.link.is_up() || self.is_opening())
     }
@@ -288,7 +288,7 @@ impl Net {
 }
 
 impl Worker {
-    /// Passes the open connections to the load when it starts, and opens the others.
+    /// At the start of the load, makes the open connections available to it, and opens the missing ones.
     pub(super) fn adopt_connections(&mut self) {
         let now_ns = self.flow.timeline().start_ns;
         for cause in std::mem::take(&mut self.net.early_failures) {
@@ -301,7 +301,7 @@ impl Worker {
                 continue;
             }
             self.open_places(place, now_ns);
-            // Bytes that arrived before the first request are not its response, so they are read now.
+            // Bytes that arrived before the first request belong to no response, so read them now.
             self.serve(place, true);
         }
     }
@@ -312,8 +312,8 @@ impl Worker {
             Ok(false) => {}
             Ok(true) => {
                 self.open_places(place, mono_ns());
-                // The peer may have closed already, or sent bytes that belong to no request. The poll does not
-                // report them again.
+                // The peer may already have closed the connection, or sent bytes that belong to no request. The poll
+                // does not report these events again, so read now.
                 self.serve(place, true);
                 self.start_due(mono_ns());
             }

@@ -240,8 +240,8 @@ impl Http2 {
         is_blocked
     }
 
-    /// Whether reading can continue after a pause; true only once per pause. The caller must then read, because the
-    /// poll does not report the bytes again that were left in the socket.
+    /// Whether reading can continue after a pause; true only once per pause. If true, the caller must read the bytes
+    /// that are left in the socket, because the poll does not report them again.
     fn reads_on(&mut self) -> bool {
         self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }

@@ -1,5 +1,5 @@
-//! An in-memory connection that replaces a socket. So the worker itself can drive the HTTP/2 library, which expects a
-//! socket.
+//! An in-memory connection between the worker and the HTTP/2 library. The library uses it like a socket, and the worker
+//! moves the bytes to and from the real socket.
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -13,8 +13,8 @@ use super::replies::Replies;
 
 /// Maximum amount of pending output. Above it, the library cannot write.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Bytes that were read or written are removed from a buffer once there are this many. So on average, each byte is
-/// moved less than once.
+/// While a buffer has unused bytes, it removes the used ones (already read or written) only if there are at least this
+/// many. Removal moves the remaining bytes, so on average each byte is moved less than once.
 const USED_BYTES_MAX: usize = 256 * 1024;
 
 /// Both ends of an in-memory connection. The HTTP/2 library holds one clone, and the worker the other.
@@ -25,11 +25,11 @@ pub(super) struct Pipe(Rc<RefCell<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bytes from the peer. The library has read those before position `read`.
+    /// Bytes from the peer. The HTTP/2 library has read the bytes before position `read`.
     input: Vec<u8>,
     read: usize,
     is_ended: bool,
-    /// Bytes for the peer. The socket has accepted those before position `written`.
+    /// Bytes for the peer. The socket has accepted the bytes before position `written`.
     output: Vec<u8>,
     written: usize,
     replies: Replies,
@@ -51,8 +51,9 @@ impl Pipe {
         self.0.borrow_mut().is_ended = true;
     }
 
-    /// Passes pending output to `write` until it accepts no more. `write` returns how many bytes it accepted. Returns
-    /// the total. An error after the first bytes is not returned; the next call gets it again.
+    /// Passes pending output to `write` until `write` accepts no more. `write` returns how many bytes it accepted; this
+    /// function returns the total. If `write` fails after it has accepted bytes, this function still returns the total.
+    /// The next call returns the error.
     pub(super) fn drain<E>(&self, mut write: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<usize, E> {
         let state = &mut *self.0.borrow_mut();
         let mut sum = 0;

@@ -7,13 +7,14 @@ const PREFACE_BYTES: usize = 24;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const ACK: u8 = 1;
-/// Maximum size of pending replies: 3,855 replies to PING of 17 bytes, or 7,281 replies to SETTINGS of 9 bytes.
+/// Maximum size of pending replies. It allows 3,855 replies to PING (17 bytes each), or 7,281 replies to SETTINGS (9
+/// bytes each).
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
 /// Counts the bytes of replies in the pending output of a connection.
 ///
-/// The positions of the replies are not stored. Replies that were queued before `mark` count as pending until
-/// everything before `mark` is sent.
+/// Single replies are not tracked: all replies before the position `mark` count as pending until everything before
+/// `mark` is sent.
 #[derive(Debug)]
 pub(super) struct Replies {
     /// Number of queued bytes that belong to the payload of the current frame and are skipped.
@@ -86,7 +87,7 @@ impl Replies {
         self.mark = self.queued;
     }
 
-    /// Whether so many replies are pending that the peer cannot be reading them.
+    /// Whether the pending replies exceed the maximum, which means that the peer does not read them.
     pub(super) fn are_too_many(&self) -> bool {
         self.before_mark + self.after_mark > WAITING_BYTES_MAX
     }

@@ -43,7 +43,7 @@ pub(crate) struct TlsBooks {
 }
 
 impl Said {
-    /// Counts a message; does nothing without one.
+    /// Counts a message, if there is one.
     pub(crate) fn add(&mut self, said: Option<String>) {
         if let Some(said) = said {
             self.count(said, 1);

@@ -93,8 +93,8 @@ impl Worker {
     /// Whether the worker may ignore socket events until the next arrival.
     fn may_sleep(&self) -> bool {
         self.net.is_stamped
-            // Responses on several streams that are read together have the timestamp of the last one, which would
-            // be wrong for the others.
+            // One read can return responses on several streams. They all get the timestamp of the last response, which
+            // is wrong for the earlier ones.
             && self.net.streams == 1
             && self.net.opening == 0
             && self.partial == 0

@@ -97,7 +97,7 @@ fn greets_with_its_handshake() -> SocketAddr {
     let config = Arc::new(config);
     serve(listener(), move |mut client| {
         let mut session = ServerConnection::new(Arc::clone(&config)).unwrap();
-        // The session buffers this until it may send it.
+        // The session buffers the SETTINGS until it can send data.
         session.writer().write_all(SETTINGS)?;
         while session.is_handshaking() {
             session.read_tls(&mut client)?;
@@ -189,8 +189,8 @@ fn a_server_that_reads_late_does_not_time_out() {
                 break stream;
             }
         };
-        // The request's body fills the client's output buffer, so the client cannot reply to these PINGs yet. The
-        // response follows the PINGs.
+        // The request body fills the client's output buffer, so the client cannot reply to these PINGs yet. The server
+        // sends the response right after the PINGs.
         let mut writer = client.try_clone()?;
         std::thread::sleep(Duration::from_millis(50));
         let mut answer = PING.repeat(100);

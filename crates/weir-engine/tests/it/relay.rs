@@ -37,7 +37,8 @@ impl Watched {
     }
 }
 
-/// Relays a connection until one of its ends closes it. The requests have no bodies, so one head follows the other.
+/// Relays a connection until one of its ends closes it. The requests have no bodies, so each request ends with its
+/// headers.
 fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
     let mut server = TcpStream::connect(upstream).unwrap();
     let mut answers = (server.try_clone().unwrap(), client.try_clone().unwrap());

@@ -195,7 +195,7 @@ fn a_planned_start_is_exact_or_fails_with_its_reason() {
     let error = run(&planned(now_ns), &(), &AtomicBool::new(false)).unwrap_err();
     let EngineError::Late { late_ns } = error else { panic!("{error}") };
     assert!(late_ns >= 3_000 * MS && error.to_string().contains("ms too late"), "{error}");
-    // This start is too near: the connections cannot be open by then.
+    // This start is too soon: the connections cannot be open by then.
     let error = run(&planned(weir_io::mono_ns() + 50_000), &(), &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, EngineError::Late { late_ns: 1.. }), "{error}");
     assert_eq!(peer.requests(), sent, "a load that is late sends nothing");

@@ -6,7 +6,8 @@ use weir_results::{NetworkUsage, Part, Role, Usage};
 use super::Column;
 use crate::entry::Entry;
 
-/// Prefix of the columns, role, and name for the parts of this role.
+/// The roles that have columns. Each entry contains the prefix of the columns, the role, and a description of the
+/// role's parts.
 const ROLES: [(&str, Role, &str); 5] = [
     ("data", Role::Data, "the gateway's data plane"),
     ("control", Role::Control, "the gateway's control plane"),
@@ -19,7 +20,7 @@ const ROLES: [(&str, Role, &str); 5] = [
 /// of a role.
 type Described<T, V> = (&'static str, &'static str, fn(&T) -> Option<V>);
 
-/// The columns of every role.
+/// The columns of all roles, one role after the other.
 pub(super) fn columns() -> Vec<Column> {
     ROLES.into_iter().flat_map(|(name, role, who)| of_role(name, role, who)).collect()
 }

@@ -80,7 +80,7 @@ pub enum ForeignError {
     Mixed {
         /// Name of the file, as the user gave it.
         name: String,
-        /// The program of this file.
+        /// The program that wrote this file.
         program: &'static str,
         /// The name of the first file.
         other: String,
@@ -109,9 +109,9 @@ impl ForeignError {
                     .into()
             }
             Self::Twice { .. } => "give each file once, with one file per repeat".into(),
-            Self::Value { .. } | Self::Malformed { .. } => "use the unmodified file of the program".into(),
+            Self::Value { .. } | Self::Malformed { .. } => "use the file exactly as its program wrote it".into(),
             Self::Nothing { remedy, .. } => (*remedy).into(),
-            Self::Mixed { .. } => "use files of one program on each side, separated by commas".into(),
+            Self::Mixed { .. } => "on each side, list files of one program, separated by commas".into(),
         }
     }
 }

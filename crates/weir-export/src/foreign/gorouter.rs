@@ -35,7 +35,7 @@ pub(super) struct Samples {
     name: String,
     /// Number of percentage columns: one per core, or one for all cores.
     columns: usize,
-    /// The time of each sample, and the sum of its percentage columns, where 1 means that one column is at 100 %.
+    /// The time of each sample, and the sum of its percentage columns divided by 100: 1.5 for 100 % and 50 %.
     at: Vec<(Timestamp, f64)>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read(
         return Err(ForeignError::Nothing {
             name: samples.first().map(|samples| samples.name.clone()).unwrap_or_default(),
             detail: "the file has only CPU samples, and no requests".into(),
-            remedy: "put the file with the columns start-time,response-time before this file: perf.csv,cpu.csv",
+            remedy: "put the throughputramp file before this file, separated by a comma: perf.csv,cpu.csv",
         });
     };
     if let Some(other) = requests.iter().find(|other| other.steps.len() != first.steps.len()) {

@@ -6,7 +6,7 @@ use super::{ForeignError, ForeignFile, Read, SummedUp, failed_repeats, summed_up
 use serde_json::Value;
 
 pub(super) const PROGRAM: &str = "k6";
-/// Times in a summary: k6's name, weir's name and the quantile.
+/// The latencies in a k6 summary: (k6's name, weir's name, quantile).
 const TIMES: [(&str, &str, Option<f64>); 7] = [
     ("avg", "mean", None),
     ("med", "p50", Some(0.5)),
@@ -79,7 +79,7 @@ fn number(file: &ForeignFile, metric: &str, figure: &str, value: &Value) -> Resu
 /// Combines all repeats.
 pub(super) fn read(repeats: &[Summary]) -> Read {
     let all: Vec<SummedUp<'_>> = repeats.iter().map(Summary::summed_up).collect();
-    let mut notes = vec!["latency is http_req_duration, from the actual send".to_owned()];
+    let mut notes = vec!["latency is http_req_duration, which starts at the actual send time".to_owned()];
     if repeats.iter().any(|repeat| repeat.times_ns[4].is_none()) {
         notes.push(
             "p(99) is missing: k6 writes it with --summary-trend-stats 'avg,med,p(90),p(95),p(99)'".into(),

@@ -63,7 +63,8 @@ impl Line {
             && self.fields.iter().zip(columns).all(|(field, name)| field.trim() == name)
     }
 
-    /// The error for a `value` in `column` of this line that is not an `expected`.
+    /// The error for an invalid `value` in `column` of this line. `expected` describes the valid values, such as a
+    /// time.
     pub(super) fn wrong(
         &self,
         file: &ForeignFile,

@@ -189,7 +189,7 @@ fn summaries_of_k6() {
     let summaries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(summaries.len(), 28, "a line per measured load");
     insta::assert_snapshot!(serde_json::to_string_pretty(&summaries[1]).unwrap());
-    // Envoy's open load is overloaded: quantiles that fall on requests without a response are null.
+    // Envoy's open load is overloaded. Its p99 falls on a request without a response, so it is null.
     assert_eq!(summaries[3]["metrics"]["http_req_duration"]["p(99)"], Value::Null);
     assert_eq!(summaries[3]["metrics"]["http_req_failed"]["passes"], 8200);
 }

@@ -1,4 +1,4 @@
-//! HdrHistogram's interval log: HdrHistogram's own reader for Rust can read it.
+//! Tests the exported HdrHistogram interval log, which the `hdrhistogram` crate must be able to read.
 
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

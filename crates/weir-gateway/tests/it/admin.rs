@@ -244,7 +244,7 @@ fn names_are_shown_with_their_addresses() {
     assert_eq!(api["endpoints"].as_array().expect("a list").len(), addresses);
 }
 
-/// A certificate for this name, valid for `days` and an hour, and its key.
+/// Creates a certificate for this name, valid for `days` days and one hour. Returns the certificate and its key.
 fn certificate(name: &str, days: u32) -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");

@@ -17,8 +17,8 @@ const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 /// Labels that Prometheus itself adds.
 const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
 
-/// A series, then values that make an alert fire, and values that do not. Both cover half an hour with one value per
-/// minute.
+/// Three texts: the name of a series, values that make an alert fire, and values that do not. Each text with values
+/// covers half an hour, with one value per minute.
 type Series = (&'static str, &'static str, &'static str);
 
 /// The series that make each alert fire.
@@ -134,7 +134,8 @@ fn labels(expression: &str) -> BTreeSet<&str> {
     found
 }
 
-/// Whether promtool accepts a file, and its output.
+/// Runs promtool on a file with the content `text`. Returns whether promtool accepts the file, and what promtool
+/// printed.
 fn promtool(words: &[&str], name: &str, text: &str) -> (bool, String) {
     let dir = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(dir.path().join("rules.yaml"), RULES).expect("a file");
@@ -151,7 +152,7 @@ fn promtool_accepts_the_rules() {
     assert!(is_good && said.contains(&format!("SUCCESS: {} rules found", CASES.len())), "{said}");
 }
 
-/// The labels of a metric in the output of `/metrics`, which must have at least one sample of it.
+/// Returns the labels of a metric in the output of `/metrics`. Panics if the output contains no sample of the metric.
 fn labels_of<'e>(exposed: &'e str, metric: &str) -> BTreeSet<&'e str> {
     let is_sample = |line: &&str| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(['{', ' ']));
     let mut samples = exposed.lines().filter(is_sample).peekable();
@@ -205,7 +206,8 @@ fn rules_name_existing_metrics_labels_and_causes() {
     }
 }
 
-/// A promtool test: with these series, `firing` alerts that match the selector fire; `None` means that no alert fires.
+/// A promtool test of the rules with these series. `firing` is the expected number of alerts that match `selector`;
+/// `None` means no alert.
 fn case(series: Vec<(String, &str)>, selector: &str, firing: Option<u32>) -> Value {
     let series: Vec<Value> =
         series.into_iter().map(|(name, values)| json!({ "series": name, "values": values })).collect();

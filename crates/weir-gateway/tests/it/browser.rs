@@ -20,7 +20,8 @@ fn write_pair(dir: &Path, file: &str, name: &str) -> String {
     STANDARD.encode(weir_config::sha256(&key.subject_public_key_info()))
 }
 
-/// The page and the messages of the browser for `https://NAME/` if it trusts only this key.
+/// Opens `https://NAME/` in a browser that trusts only the key with the hash `key`. Returns the page and the browser's
+/// messages.
 fn page(gateway: &Gateway, name: &str, key: &str) -> String {
     let mut command = Command::new(peer("chromium-headless-shell"));
     command.args(["--no-sandbox", "--disable-gpu", "--timeout=60000", "--dump-dom"]);

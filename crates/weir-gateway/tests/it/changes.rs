@@ -25,7 +25,7 @@ use crate::versions::Versions;
 const HOSTS: usize = 3;
 const BACKENDS: usize = 3;
 const RELOADS: usize = 100;
-/// Reloads per change of the certificate.
+/// Number of reloads between two changes of the certificate.
 const RELOADS_A_SWAP: usize = 10;
 /// Minimum number of responses between two changes.
 const ANSWERS_A_CHANGE: u64 = 4;
@@ -65,7 +65,7 @@ fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// The configuration file in this version. Responses carry the version in a header.
+/// Returns one version of the configuration file. The gateway writes the version into a header of each response.
 fn file(version: usize, origins: &[SocketAddr]) -> String {
     let route = |host| {
         let (name, backend) = (name(host), backend(host, version));
@@ -186,7 +186,7 @@ fn client(world: &World, kind: Kind) {
     }
 }
 
-/// Waits for `ANSWERS_A_CHANGE` more responses. Returns early if a client failed: joining it reports why.
+/// Waits for `ANSWERS_A_CHANGE` more responses. Returns early if a client failed: `join` on its thread reports why.
 fn wait_for_answers(world: &World, clients: &[JoinHandle<()>]) {
     let enough = world.answered.load(Ordering::SeqCst) + ANSWERS_A_CHANGE;
     while world.answered.load(Ordering::SeqCst) < enough && !clients.iter().any(JoinHandle::is_finished) {

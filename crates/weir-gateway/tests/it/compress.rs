@@ -56,7 +56,7 @@ fn curl_reads_compressed_responses() {
     }
 }
 
-/// Upper limits of memory per compressed response, with its buffers and connections, for each coding.
+/// Maximum memory per compressed response, including its buffers and connections: for gzip, then for brotli.
 const GZIP_BYTES_MAX: u64 = 600 << 10;
 const BROTLI_BYTES_MAX: u64 = 4096 << 10;
 

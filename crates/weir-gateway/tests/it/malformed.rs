@@ -57,8 +57,8 @@ fn a_relay_is_detected() {
         let relay = relay(origin.address);
         let cases = [Case::new(class, 0, number)];
         let expected = class.first != First::Served;
-        // A timeout counts as a finding. Classes without expected findings get the long timeout, because the host may
-        // be busy.
+        // If findings are expected, a timeout of the client counts as one, so the timeout can be short. Otherwise it is
+        // long, because the host may be busy.
         let patience = if expected { Duration::from_millis(50) } else { PATIENCE };
         let mut findings = run(&cases, relay, patience);
         findings.extend(findings_at(origin, &cases));

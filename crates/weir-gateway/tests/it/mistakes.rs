@@ -61,11 +61,11 @@ pub(crate) struct Mistake {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Invalid YAML or a duplicate name, so that no document can be parsed.
+    /// The file cannot be parsed: invalid YAML or a duplicate field.
     Syntax,
     /// A wrong type or form, which the JSON Schema rejects too.
     Form,
-    /// Contradicts another part of the configuration or its files.
+    /// A contradiction with another part of the configuration, or with one of its files.
     Sense,
     /// Takes effect, but is most likely not intended.
     Warning,

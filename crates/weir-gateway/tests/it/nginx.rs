@@ -19,7 +19,7 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     ("", "GET /api/users\r\nHost: shop.example", 301),
     ("", "HEAD /\r\nHost: a.b.blog.example", 301),
     ("", "GET /\r\nHost: other.example", 404),
-    // The shop, and requests that it does not serve.
+    // Requests to the shop (`shop.example`), served and rejected.
     (
         "shop.example",
         "GET /\r\nHost: shop.example\r\nUser-Agent: tester \"1\"\r\nReferer: https://a.example/",
@@ -38,7 +38,7 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     ("shop.example", "GET /a%00\r\nHost: shop.example", 400),
     ("shop.example", "GET /%zz\r\nHost: shop.example", 400),
     ("shop.example", "PUT /cart\r\nHost: shop.example\r\nContent-Length: 11000000", 413),
-    // Responses of the configuration itself, for every spelling of the path.
+    // Paths to which the gateway responds without a backend, other spellings of these paths, and a longer path.
     ("shop.example", "GET /healthz\r\nHost: shop.example", 200),
     ("shop.example", "GET /x/../healthz?a\r\nHost: shop.example", 200),
     ("shop.example", "GET //%68ealthz\r\nHost: shop.example", 200),

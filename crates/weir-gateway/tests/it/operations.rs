@@ -59,7 +59,8 @@ fn without_watch_a_changed_file_takes_no_effect() {
     assert_eq!(gateway.stat("refused"), 0);
 }
 
-/// One exchange over its own connection, until it closes. `None` if the connection is refused.
+/// Sends a request on a new connection, and reads until the gateway closes the connection. `None` if the connection is
+/// refused.
 fn exchange(gateway: &Gateway) -> Option<String> {
     let mut stream = TcpStream::connect(gateway.address).ok()?;
     stream.write_all(GET.as_bytes()).expect("it is read");

@@ -22,7 +22,7 @@ fn commands_print_what_the_pages_show() {
             let (command, rest) = block.split_once('\n').expect("its line");
             let (expected, _) = rest.split_once("```").expect("its end");
             let is_check = command.starts_with("check ");
-            // The page says that this command needs this setting.
+            // docs/paths.md shows the output of `check` with this additional setting.
             let more = if is_check { "paths: { escaped_slashes: keep }\n" } else { "" };
             std::fs::write(dir.path().join(name), format!("# {name}\n{text}{more}")).expect("a file");
             let output = Command::new("sh")

@@ -117,7 +117,7 @@ impl Gateway {
         panic!("{what} never came: {}", self.admin("/stats"));
     }
 
-    /// Reads the next line on standard output, and returns the rest after `start`.
+    /// Reads the next line of standard output, which must begin with `start`. Returns the text after `start`.
     pub(crate) fn line(&mut self, start: &str) -> String {
         line(&mut self.out, start)
     }

@@ -59,7 +59,7 @@ fn every_command_argument_metric_variable_and_cause_has_a_meaning() {
         let rows = rows(&page);
         assert!(rows.len() > 10, "{page}");
         for row in rows {
-            // The meaning is the last column.
+            // The last column contains the meaning of the row's item.
             assert!(row.last().is_some_and(|cell| !cell.trim().is_empty()), "{name}: {row:?}");
         }
     }

@@ -173,7 +173,7 @@ fn random_ticket_keys_rotate_and_the_previous_one_still_decrypts() {
     let dir = folder();
     Authority::new(dir.path()).sign(&dir.path().join("a"), &["a.test"], &PKCS_ECDSA_P256_SHA256);
     let [last, former] = ["last", "former"].map(|file| dir.path().join(file));
-    // A key encrypts tickets for half of the lifetime.
+    // Each key encrypts tickets for half of `lifetime`: 5 s.
     let gateway = start(dir, &text("certificate: a.pem, key: a.key, tickets: { lifetime: 10s }", origin().0));
     let ask = |file: &Path, way: &str| {
         let file = file.to_str().expect("text");

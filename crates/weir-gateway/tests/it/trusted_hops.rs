@@ -86,8 +86,8 @@ fn no_client_forges_or_hides_its_address_in_forwarded() {
     check(&[Front::HaproxyForwarded], &by_forwarded);
     check(&[Front::NginxForwarded, Front::HaproxyForwarded], &by_forwarded);
     check(&[Front::HaproxyForwarded, Front::HaproxyForwarded], &by_forwarded);
-    // HAProxy in front of this nginx is not tested: before nginx 1.23, `$http_forwarded` contains only the first of
-    // several lines.
+    // HAProxy in front of nginx is not tested: HAProxy adds a second `Forwarded` line, but before nginx 1.23,
+    // `$http_forwarded` contains only the first line.
     check(&[Front::NginxForwarded, Front::NginxForwarded], &by_forwarded);
 }
 

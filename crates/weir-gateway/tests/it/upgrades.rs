@@ -21,7 +21,7 @@ const UPGRADES: usize = 3;
 
 const CLIENTS: usize = 4;
 
-/// Exchanges between two changes, so that each change happens under load.
+/// Minimum number of exchanges between two changes. It ensures that each change happens under load.
 const EXCHANGES_BETWEEN: u64 = 500;
 
 /// Results of the requests of all clients.

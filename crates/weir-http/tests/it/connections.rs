@@ -1,4 +1,4 @@
-//! Checks the properties in `property.rs` for whole connections, unchanged and with random changes.
+//! Checks the properties in `property.rs` for example connections and for random mutations of them.
 
 use weir_http::{HeadError, ResponseTo};
 

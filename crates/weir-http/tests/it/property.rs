@@ -15,7 +15,7 @@ use weir_http::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Requests,
-    /// Responses, all of them to the same kind of request.
+    /// Responses, all to requests of this kind.
     Responses(ResponseTo),
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn limits() -> HeadLimits {
     HeadLimits { head_bytes: 2048, target_bytes: 256, fields: 20 }
 }
 
-/// Checks all properties for these bytes. They are split at every position, read byte by byte, and in pieces of
-/// `stride` bytes.
+/// Checks all properties. Reads `bytes` whole, byte by byte, in pieces of `stride` bytes, and in two pieces, split at
+/// every position.
 pub(crate) fn check(side: Side, bytes: &[u8], stride: usize) {
     let whole = read(side, [bytes]);
     assert_eq!(whole, read(side, bytes.chunks(stride.max(1))), "cut in pieces of {stride}");

@@ -4,8 +4,8 @@ use weir_http::{AddressField, Field, TrustedElements};
 
 use crate::trusted_property;
 
-/// Returns three texts: the client behind `hops` trusted proxies, and the elements as `X-Forwarded-For` and as
-/// `Forwarded`.
+/// Returns three texts if `hops` proxies are trusted: the client's address, the value of `X-Forwarded-For`, and the
+/// value of `Forwarded`.
 fn read(field: AddressField, hops: usize, lines: &[&[u8]]) -> [String; 3] {
     let fields: Vec<Field<'_>> = lines.iter().map(|value| Field { name: field.name(), value }).collect();
     let trusted = TrustedElements::of(&fields, field, hops);

@@ -1,8 +1,7 @@
-//! Properties of the elements that trusted proxies append. They hold for any input from the client. Tests and a fuzz
-//! target use them.
+//! Properties of `TrustedElements`, which reads the elements that trusted proxies append to `X-Forwarded-For` or
+//! `Forwarded`. The properties hold for any input from the client. Tests and a fuzz target check them.
 //!
-//! Each byte of the input selects something: first what the client sends, then what each trusted proxy appends, and
-//! how.
+//! The bytes of the test input select what the client sends, what each trusted proxy appends, and how.
 
 use std::net::IpAddr;
 
@@ -50,7 +49,7 @@ const NODES: [(&str, &str, Option<&str>); 9] = [
     ("_hidden", "_hidden", None),
 ];
 
-/// Other parameters that a proxy may add to an element of `Forwarded`: before `for` and after it.
+/// Parameters that a proxy may add to an element of `Forwarded`: (before `for`, after `for`).
 const PARAMETERS: [(&str, &str); 7] = [
     ("", ""),
     ("", ";proto=https"),
@@ -98,7 +97,7 @@ pub(crate) fn check(data: &[u8]) {
     }
 }
 
-/// Checks that the reader finds exactly the elements of the trusted proxies, whatever the client has sent.
+/// Checks that the reader finds exactly the elements that the trusted proxies appended, for any input from the client.
 fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     let mut lines: Vec<Vec<u8>> = (0..choices.byte() % 4).map(|_| choices.value()).collect();
     let hops = usize::from(choices.byte() % 4) + 1;
@@ -121,7 +120,8 @@ fn check_trusted(field: AddressField, choices: &mut Choices<'_>) {
     trusted.append_x_forwarded_for(&mut reported);
     let expected: String = nodes.iter().map(|(plain, ..)| format!("{}, ", bare(plain))).collect();
     assert_eq!(reported, expected, "{}", shown(&lines));
-    // If the elements are written for the upstream and read again, the result is the same.
+    // Writing the elements for the upstream and reading them again changes neither the client nor the number of
+    // elements.
     let mut reported = String::new();
     trusted.append_forwarded(&mut reported);
     let onward = [Field { name: "forwarded", value: reported.as_bytes() }];

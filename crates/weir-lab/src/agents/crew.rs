@@ -135,7 +135,7 @@ pub struct InPods<'a> {
     pub what: PodsWanted<'a>,
 }
 
-/// What pods run.
+/// What the pods run.
 #[derive(Clone, Debug)]
 pub enum PodsWanted<'a> {
     /// Agents that generate load.
@@ -410,8 +410,8 @@ impl Crew {
                 false => look(seen).map_err(Ended::Caller),
             }
         });
-        // The stop may come after the last report, when all shards are complete. This is harmless: the flag only allows
-        // shards to differ in length.
+        // `end_early` may be set after the last report, when all shards are already complete. This is harmless:
+        // `was_ended` only allows shards to differ in length.
         let was_ended = end_early.load(Ordering::Relaxed);
         let measured = match measured {
             Ok(measured) => measured,
@@ -440,10 +440,11 @@ impl Crew {
     }
 }
 
-/// How a stop affects a load that runs on the agents. Before the load starts, both variants cancel the load.
+/// A flag that stops a load on the agents. Before the load starts, both [`Stop::Aborts`] and [`Stop::EndsEarly`] cancel
+/// it.
 #[derive(Debug)]
 pub enum Stop<'a> {
-    /// When set, cancels the load, which has no result.
+    /// When set, cancels the load without a result.
     Aborts(&'a AtomicBool),
     /// When set, ends the load early with a partial result.
     EndsEarly(&'a Arc<AtomicBool>),
@@ -562,8 +563,8 @@ fn process(joining: &Joining<'_>, dir: &Path, seat: &Seat, number: u32, ticket: 
     let (name, home) = (format!("{}-{number}", joining.called), home(joining, dir, number));
     let argument = |path: &Path| path.display().to_string();
     let command = ["agent", "--join", &seat.join.to_string(), "--ticket", &argument(ticket), "--name", &name];
-    // The run limits and samples agents that generate load, and the children of these agents. Other agents limit and
-    // sample their children themselves.
+    // If an agent generates load, this run limits and samples the agent and its children. Other agents limit and sample
+    // their children themselves.
     let sampled = joining.is_load.then_some("--sampled");
     let command = command.into_iter().chain(sampled).map(str::to_owned);
     let command = std::iter::once(argument(&joining.weir.path)).chain(command).collect();

@@ -183,7 +183,7 @@ impl Hosts<'_> {
 struct Payload {
     path: PathBuf,
     ticket_bytes: usize,
-    /// Length of the weir program in the file; 0 if the host has weir.
+    /// Length of the weir program in this payload; 0 if the remote host has weir.
     weir_bytes: usize,
 }
 
@@ -193,7 +193,8 @@ impl Payload {
     /// passes it to `sh` unchanged.
     fn script(&self, join: Join, name: &str) -> String {
         let Self { ticket_bytes, weir_bytes, .. } = self;
-        // Copies the ticket byte by byte: a program that reads ahead would consume the first bytes of weir.
+        // Copies the ticket byte by byte. A larger read could also consume the start of the weir program, which follows
+        // the ticket.
         let ticket = format!("dd bs=1 count={ticket_bytes} of=\"$dir/ticket\" 2>/dev/null");
         let (copy, program) = match weir_bytes {
             0 => ("cat >/dev/null".to_owned(), "weir"),
@@ -249,7 +250,8 @@ fn agent_names(hosts: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether `host` has this version of weir. Fails if the host lacks it and cannot run the weir program of this host.
+/// Whether `host` has this version of weir. If not, `host` needs a copy of this program, so a different system or
+/// machine type is an error.
 fn has_weir(host: &str) -> Result<bool, SshError> {
     let failed = |message: String| SshError::Ssh { host: host.to_owned(), message };
     let mut command = Command::new("ssh");

@@ -24,7 +24,7 @@ pub struct ShardWork {
     weir: Binary,
     loads: u32,
     running: Option<RunningShard>,
-    /// The name of the part whose processes on this host are sampled, and their sampler.
+    /// The part whose processes are sampled on this host: its name and its sampler. `None` while nothing is sampled.
     beside: Option<(String, Sampler)>,
     /// The upstreams that this agent has started.
     served: Vec<Running>,
@@ -45,7 +45,7 @@ struct RunningShard {
 }
 
 impl ShardWork {
-    /// Creates the work of an agent, without starting a process. Later processes start in `rig`. `weir` is the program
+    /// Prepares the tasks of an agent, and starts no process yet. All processes start in `rig`. `weir` is the program
     /// that generates load and serves as upstream.
     pub fn new(rig: Rig, weir: Binary) -> Self {
         Self { rig, weir, loads: 0, running: None, beside: None, served: Vec::new(), serves: 0 }
@@ -253,7 +253,7 @@ impl RunningShard {
         AgentFailure {
             cause: cause.into(),
             message: format!("its load generator exited ({status}): {last}"),
-            remedy: "correct the cause in the message; the report shows the end of the generator's log"
+            remedy: "correct the cause of the failure; the report shows the end of the generator's log"
                 .into(),
             log_tail,
         }
@@ -263,7 +263,7 @@ impl RunningShard {
 /// Interval of the heartbeats for the generator.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-/// Part of the generator's error message if it received the start time too late.
+/// Text in the generator's error message if the load was not ready by the planned start.
 const LATE: &str = "cannot start at the planned time";
 
 /// The path of the file that the generator creates when it is ready to start. The generator then waits for the file
@@ -272,7 +272,8 @@ pub fn prepared_mark(gate: &Path) -> PathBuf {
     gate.with_extension("prepared")
 }
 
-/// The file where the agent writes heartbeats for the generator that waits for the file `gate`.
+/// The path of the file with the agent's heartbeats, which the generator checks. `gate` is the same file as in
+/// [`prepared_mark`].
 pub fn alive_mark(gate: &Path) -> PathBuf {
     gate.with_extension("alive")
 }

@@ -88,7 +88,8 @@ impl Burners {
         Self(data.map(|part| record_of(dir, &part.name)).collect())
     }
 
-    /// The CPU time so far, summed over all files: the time that the gateway used, and the extra time.
+    /// CPU times so far, summed over all files: the gateway's CPU time, and the CPU time that the positive control
+    /// burned.
     fn read(&self) -> Result<Burned, CellError> {
         let mut all = Burned::default();
         for path in &self.0 {
@@ -104,8 +105,8 @@ impl Burners {
         Ok(all)
     }
 
-    /// Runs `measure`. Adds an event to each measurement with the CPU time that the gateway and `weir burn` used
-    /// meanwhile.
+    /// Runs `measure`, and adds an event to each measurement. The event contains the CPU time that the gateway and
+    /// `weir burn` used during `measure`.
     pub(super) fn around<T>(
         &self,
         measure: impl FnOnce() -> Result<(Vec<Measurement>, T), CellError>,

@@ -57,9 +57,12 @@ pub(crate) fn file_failed(verb: &str, path: &Path, error: &std::io::Error) -> Ce
     let full = error.kind() == std::io::ErrorKind::StorageFull;
     let message = format!("cannot {verb} {}: {error}", path.display());
     match full {
-        true => {
-            failed("disk-full", &message, "free disk space, or set TMPDIR to a directory on another disk", "")
-        }
+        true => failed(
+            "disk-full",
+            &message,
+            "free up disk space, or set TMPDIR to a directory on another disk",
+            "",
+        ),
         false => failed("generator", &message, "check that the folder for temporary files is writable", ""),
     }
 }

@@ -59,7 +59,8 @@ impl<'a> Agents<'a> {
     /// Releases the agents if one of them was lost. Returns whether one was lost.
     pub(crate) fn give_up_lost(&self) -> bool {
         let is_lost = self.is_lost.replace(false);
-        // Agents that the user starts are not released: replacements join the same coordinator with the same ticket.
+        // Agents that the user starts are not released. Their coordinator keeps running, so that replacements can join
+        // it with the same ticket.
         let mut crew = self.crew.borrow_mut();
         if is_lost && crew.as_ref().is_some_and(|(place, _)| !matches!(place, Place::Own(_))) {
             *crew = None;
@@ -74,7 +75,7 @@ impl Lab<'_> {
         let Some(place) = &scenario.generator.on else { return Ok(LoadFrom::default()) };
         let mut crew = self.agents.crew.borrow_mut();
         if crew.as_ref().is_none_or(|(present, _)| present != place) {
-            // The current agents end before others start.
+            // The current agents end before the new agents start.
             *crew = None;
             let joining = Joining {
                 place,

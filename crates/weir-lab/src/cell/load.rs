@@ -106,7 +106,7 @@ pub(super) struct Generated {
     pub(super) generators: Vec<Part>,
     /// The usage of agents on other machines, which sample themselves.
     pub(super) usage: Vec<(String, Usage)>,
-    /// For each agent that samples itself: the boot ID of its machine, and its name as a part.
+    /// For each agent that samples itself: the boot ID of its machine, and the name of its part.
     pub(super) agents: Vec<(String, String)>,
     /// Processes that disturbances ran during the load.
     pub(super) others: Vec<Part>,
@@ -140,7 +140,8 @@ struct Observations<'a> {
     generated: Generated,
     disturbances: &'a Active<'a>,
     counters: Counters,
-    /// By name of the part: the usage of parts on other hosts or in pods, from Prometheus, kubelets or agents.
+    /// Usage of parts on other hosts or in pods, each with the name of the part. Reported by Prometheus, kubelets or
+    /// agents.
     observed: Vec<(String, Observed)>,
 }
 
@@ -148,7 +149,7 @@ struct Observations<'a> {
 pub(crate) struct Task<'a> {
     pub(crate) name: &'a str,
     pub(crate) load: &'a Load,
-    /// Addresses, requests, seed and times of the load.
+    /// Addresses, requests, seed, durations and timeout of the load.
     pub(crate) setting: Setting,
     /// Maximum share of errors that the objective of the load allows.
     pub(crate) errors_max: Option<f64>,
@@ -500,7 +501,7 @@ fn host_unknown() -> CellError {
 }
 
 fn generator_failed(generator: &mut Running, what: &str) -> CellError {
-    // If the generator ran out of memory or the disk is full, reports that cause instead.
+    // Report out of memory or a full disk as the cause, not the generator's last log line.
     if let Some(failure) = generator.failure()
         && failure.cause() != "died"
     {
@@ -508,6 +509,6 @@ fn generator_failed(generator: &mut Running, what: &str) -> CellError {
     }
     let tail = generator.log_tail();
     let last = last_words(&tail).unwrap_or_default();
-    let remedy = "correct the cause in the message; the report shows the end of the generator's log";
+    let remedy = "correct the cause of the failure; the report shows the end of the generator's log";
     failed("generator", &format!("the load generator {what}: {last}"), remedy, &tail)
 }

@@ -67,15 +67,15 @@ pub(crate) struct Lab<'a> {
     pub(crate) rig: &'a Rig,
     pub(crate) drivers: &'a Drivers,
     pub(crate) weir: &'a Binary,
-    /// By the gateway's name: its binary, or why it has none.
+    /// The binaries by the gateway's name. `Err` holds the reason why a gateway has no binary.
     pub(crate) binaries: &'a BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binary of the server that is used as upstream.
+    /// The binaries of the servers that are used as upstream, by driver name.
     pub(crate) origins: &'a BTreeMap<String, Binary>,
-    /// By the service's name: its binaries, or why it has none.
+    /// The binaries by the service's name. `Err` holds the reason why a service has no binaries.
     pub(crate) services: &'a ServiceBinaries,
-    /// By the gateway's name: its configuration file, if the user has written one.
+    /// The user's own configuration files, by the gateway's name.
     pub(crate) configurations: &'a BTreeMap<String, Configuration>,
-    /// By the gateway's name: the remote gateways.
+    /// The remote gateways, by the gateway's name.
     pub(crate) remotes: &'a BTreeMap<String, RemoteGateway<'a>>,
     pub(crate) run: &'a Run,
     pub(crate) stop: &'a Arc<AtomicBool>,
@@ -343,8 +343,8 @@ impl Lab<'_> {
         Ok((vec![measurement], parts))
     }
 
-    /// Adapts `load` to the target of the cell. Returns the adapted load, and its setting: addresses, requests, tokens
-    /// and times.
+    /// Adapts `load` to the target of the cell. Returns the adapted load and its [`Setting`], which contains addresses,
+    /// requests, tokens and phase lengths.
     fn with_setting(
         &self,
         scenario: &Scenario,

@@ -36,8 +36,8 @@ pub(crate) struct Upstream {
     pub(crate) credentials: Option<Credentials>,
     /// The server that an agent started on another host.
     pub(crate) served: Option<Served>,
-    /// The bearer tokens that the upstream accepts; `None` if the upstream checks no tokens. Gateways then check the
-    /// tokens of the run.
+    /// The bearer tokens that the upstream accepts. If `None`, the upstream checks no tokens, and the gateways check
+    /// the tokens of the run.
     pub(crate) tokens: Option<Vec<String>>,
 }
 
@@ -71,7 +71,7 @@ impl Replica {
         Err(failed("died", &message, &format!("see the log of {}", self.name), ""))
     }
 
-    /// The counters that weir's own origin serves: of its requests, and of the delays that it adds.
+    /// The counters of weir's own origin: its requests, and the delays that it adds.
     pub(super) fn statistics(
         &self,
         credentials: Option<&Credentials>,

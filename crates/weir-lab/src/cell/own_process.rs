@@ -64,7 +64,7 @@ impl OwnProcess {
 pub(crate) fn read_record<T: DeserializeOwned>(path: &Path, name: &str) -> Result<T, CellError> {
     let text = std::fs::read(path).map_err(|error| file_failed("read", path, &error))?;
     serde_json::from_slice(&text).map_err(|error| {
-        let message = format!("{}: cannot read the record of {name}: {error}", path.display());
+        let message = format!("{}: cannot parse the results of {name}: {error}", path.display());
         failed("generator", &message, "report this as a bug", "")
     })
 }

@@ -32,7 +32,7 @@ const READY_EVERY: Duration = Duration::from_millis(50);
 const ROUTES_MAX: Duration = Duration::from_secs(180);
 /// Maximum number of hosts whose routes are checked.
 const ROUTES_LOOKED_AT: usize = 64;
-/// Timeout of one request for a route.
+/// Timeout of a request that checks whether the gateway serves a route.
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The listen addresses of parts in pods: all addresses, because the pod's address is unknown before it runs.
@@ -51,7 +51,7 @@ struct StartedGateway<'a> {
     /// The parts of a gateway that already runs in the cluster and that no agent samples.
     watched: Vec<Part>,
     usage: Option<Box<dyn PodUsage>>,
-    /// The parts of a gateway that already runs in the cluster and that agents on its nodes sample.
+    /// For a gateway that already runs in the cluster: the parts that agents on its nodes sample.
     sampled: Vec<Part>,
     /// The agents that sample the parts in `sampled`.
     besides: Vec<Beside<'a>>,
@@ -314,8 +314,8 @@ impl Lab<'_> {
         Ok(SocketAddr::new(address, service.port))
     }
 
-    /// Waits until the gateway serves the first and last path of hosts that are evenly spaced in the topology. Checks
-    /// several hosts, because a control plane sends routes in pieces.
+    /// Waits until the gateway serves the first and the last path of up to [`ROUTES_LOOKED_AT`] hosts. A control plane
+    /// sends routes in pieces, so these hosts are spread over the whole list of hosts.
     fn await_routes(
         &self,
         scenario: &Scenario,

@@ -48,7 +48,7 @@ pub(crate) struct RemoteTarget {
 pub(crate) struct RemoteGateway<'a> {
     /// The gateway's entry in the manifest of cells.
     pub(crate) part: Part,
-    /// Sentences for the report: what differs from gateways that weir starts.
+    /// How the gateway differs from gateways that weir starts: sentences for the report.
     pub(crate) unequal: Vec<String>,
     prometheus: Option<&'a Prometheus>,
 }
@@ -94,7 +94,7 @@ impl RemoteTarget {
         Load { tls: self.tls.clone(), ..load.clone() }
     }
 
-    /// Addresses, requests, seed and times of a load to this target.
+    /// The setting of a load to this target: addresses, requests, phase lengths and seed.
     pub(crate) fn setting(
         &self,
         scenario: &Scenario,
@@ -254,7 +254,9 @@ fn unequal(scenario: &Scenario, remote_target: &RemoteTarget, is_known: bool) ->
         );
     }
     if !is_known {
-        said.push("neither `prometheus` nor `sampler` is set: its CPU and memory are unknown".into());
+        said.push(
+            "neither `prometheus` nor `sampler` is set: the gateway's CPU and memory are unknown".into(),
+        );
     }
     said
 }
@@ -273,7 +275,7 @@ pub(crate) fn destinations(scenario: &Scenario) -> Vec<String> {
         } else {
             "; send load only to systems that you are allowed to test"
         };
-        format!("{name}: load goes to {}: {loads}{warning}", remote_target.url)
+        format!("{name}: loads sent to {}: {loads}{warning}", remote_target.url)
     };
     sites.chain(direct).map(line).collect()
 }

@@ -25,9 +25,8 @@ pub(crate) enum Interference {
 }
 
 impl Interference {
-    /// The most severe interference in the measurements of a load. A search has one measurement per trial; another load
-    /// has only one. A search retries its trials itself, so it counts as disturbed only if it stopped because too many
-    /// trials were invalid.
+    /// The most severe interference in the measurements of a load. A search retries its trials itself, so its
+    /// interference counts only if the search stopped because too many trials were invalid.
     pub(crate) fn of(measurements: &[Measurement]) -> Option<Self> {
         let gave_up =
             |trial: &Trial| trial.found.as_ref().is_some_and(|found| found.stopped == Stopped::InvalidTrials);
@@ -66,7 +65,8 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// The retries of a run that takes `planned` without retries.
+    /// Limits the total time of retries to the share `RETRIES_SHARE_MAX` of `planned`, the duration of the run without
+    /// retries.
     pub(crate) fn of_run(planned: Duration) -> Self {
         Self { left: Cell::new(planned.mul_f64(RETRIES_SHARE_MAX)), in_vain: Cell::new(0) }
     }
@@ -159,8 +159,8 @@ mod tests {
     }
 
     /// Returns the number of attempts at each load, in a run that is planned to take `planned_s` seconds. Each attempt
-    /// takes one second. For each load, `loads` contains the interference of its attempts; after the last value, the
-    /// first one follows again.
+    /// takes one second. Each entry of `loads` belongs to one load. It lists the interference of the first attempt, the
+    /// second, and so on; after its end, it starts again.
     fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
         let run = Retries::of_run(Duration::from_secs(planned_s));
         let of_load = |attempts: &&[Option<Interference>]| {

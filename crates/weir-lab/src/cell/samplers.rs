@@ -54,8 +54,8 @@ impl<'a> Samplers<'a> {
         crews.get(part).and_then(|(_, crew)| crew.pod_failure()).map(CrewError::from)
     }
 
-    /// The address where the sampling agent `number` joins. Its port is `number` + 1 above the port of the agents that
-    /// generate load. Port 0 means any free port, so it stays 0.
+    /// The address where the sampling agent `number` joins. Its port is the port of the load-generating agents, plus 1,
+    /// plus `number`. Port 0 means any free port and is not changed.
     fn listen(&self, number: u16) -> SocketAddr {
         let mut listen = self.options.listen;
         if listen.port() > 0 {

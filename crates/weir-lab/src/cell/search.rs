@@ -24,7 +24,8 @@ pub(crate) struct SearchTask<'a> {
     pub(crate) errors_max: Option<f64>,
     /// Seed from which each trial derives the seed of its arrivals.
     pub(crate) seed: u64,
-    /// Adapts a load to the target of the cell, with a seed for its arrivals. Returns the adapted load and its setting.
+    /// Adapts a load to the target of the cell. The number is the seed for the load's arrivals. Returns the adapted
+    /// load and its [`Setting`].
     pub(crate) put: &'a dyn Fn(&Load, u64) -> (Load, Setting),
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Services {
     pub(crate) parts: ServiceParts,
     /// By service: the outputs that templates of gateways can use.
     pub(crate) outputs: BTreeMap<String, BTreeMap<String, String>>,
-    /// By service: its network namespace. A service in the network of the host is absent.
+    /// Network namespaces by service name. Services in the network of the host have no entry.
     pub(crate) namespaces: BTreeMap<String, Namespace>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Services {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServiceParts(BTreeMap<String, Vec<String>>);
 
-/// After another failure, weir checks this many times whether a process has died and caused the failure.
+/// After an error, weir checks up to this many times whether a process has died and caused the error.
 const DEATH_LOOKS: u32 = 10;
 /// Pause between two checks whether a process has died.
 const DEATH_EVERY: Duration = Duration::from_millis(20);

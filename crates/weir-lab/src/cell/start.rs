@@ -25,10 +25,9 @@ use crate::scenario::{Gateway, Scenario};
 /// starts the cell again with other ports.
 const PORT_TRIES: u32 = 5;
 
-// Parts are not pinned to CPUs: the field `cpus` of each process is `None`, and the limits of each role are quotas. A
-// pinned part shares its core with other processes. With a quota of half a core, a pinned gateway would wait for the
-// core before it reaches its quota. Without pinning, the scheduler gives each part an idle core, and the gateway
-// reaches its quota first.
+// Parts are not pinned to CPUs: the field `cpus` of each process is `None`, and the limits of each role are quotas.
+// Other processes can run on the core of a pinned part. A pinned gateway with a quota of half a core would then wait
+// for them, and could not use its whole quota. Without pinning, the scheduler gives each part an idle core.
 
 /// The processes of a cell while it runs.
 pub(super) struct Processes<'a> {
@@ -36,7 +35,7 @@ pub(super) struct Processes<'a> {
     pub(super) gateway: Vec<Running>,
     /// The processes of the required services.
     pub(super) services: Vec<Running>,
-    /// By service: the names of its processes in `services`.
+    /// For each service, the names of its processes in `services`.
     pub(super) service_parts: ServiceParts,
     pub(super) upstream: Upstream,
     /// The network namespace of the generator; `None` means the network of the host.
@@ -45,7 +44,7 @@ pub(super) struct Processes<'a> {
     pub(super) disturbances: Disturbances,
     /// The load is sent to these addresses in turn.
     pub(super) connect: Vec<SocketAddr>,
-    /// A target that weir did not start. It gets the load instead of `connect`.
+    /// A target that weir did not start. If set, the load is sent to this target, not to the addresses in `connect`.
     pub(super) remote_target: Option<RemoteTarget>,
     /// The parts that run in pods with an agent.
     pub(super) placed: Vec<Part>,

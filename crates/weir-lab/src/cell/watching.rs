@@ -43,7 +43,7 @@ pub(crate) struct Seconds {
 }
 
 impl<'a> CellWatch<'a> {
-    /// Starts to report the load `name`, whose generator writes its seconds to the file `progress`.
+    /// Starts to report the load `name`. Its generator appends a line per second to the file `progress`.
     pub(crate) fn begin(self, name: &'a str, spec: &LoadSpec, progress: PathBuf) -> Watching<'a> {
         let load = self.load(name);
         self.watcher.load_started(&load, spec);

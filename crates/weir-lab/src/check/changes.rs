@@ -68,11 +68,11 @@ pub(super) fn check_load_names(scenario: &Scenario, path: &[&str], names: &[Stri
     }
 }
 
-/// Rejects duplicate kinds of changes, and kinds that the scenario does not allow: endpoints if there is only one
-/// replica, certificates without TLS, and certificates if the domains do not share one.
+/// Rejects duplicate kinds of changes. Also rejects `endpoints` if there is only one replica, and `certificates` if the
+/// topology has no TLS or each domain has its own certificate.
 fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
     if changes.of.is_empty() {
-        let remedy = "list `routes`, `endpoints` or `certificates`, or remove `of` to change routes";
+        let remedy = "add `routes`, `endpoints` or `certificates`; without `of`, weir changes routes";
         found.add(&["changes", "of"], "the list is empty", remedy);
     }
     for (place, what) in changes.of.iter().enumerate() {

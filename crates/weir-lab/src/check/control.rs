@@ -5,8 +5,8 @@ use weir_results::CONTROL;
 use super::problem::{Problems, suggestion};
 use crate::scenario::Scenario;
 
-/// Allowed extra CPU time, as a share of the CPU time that the gateway uses. Shares below the minimum would be less
-/// than the cost of sampling.
+/// Allowed values of `control.share`: extra CPU time divided by the CPU time of the gateway. Extra CPU time below 1 %
+/// would be less than the cost of sampling.
 const SHARES: std::ops::RangeInclusive<f64> = 0.01..=1.0;
 
 pub(super) fn check_control(scenario: &Scenario, found: &mut Problems) {

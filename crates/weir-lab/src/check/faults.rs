@@ -64,7 +64,7 @@ fn check_changes(scenario: &Scenario, found: &mut Problems) {
     }
     if let Some(place) = changes.of.iter().position(|what| *what == Changed::Endpoints) {
         let message = "changes of `endpoints` and `faults` cannot be combined";
-        let remedy = "remove `faults`, or `endpoints` from this list";
+        let remedy = "remove `endpoints` from this list, or remove `faults`";
         found.add(&["changes", "of", &place.to_string()], message, remedy);
     }
 }
@@ -91,15 +91,15 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
             Some(upstream) => {
                 let message = format!("the upstream is the service `{upstream}`, which has no replicas");
                 let field = if replica.is_some() { "replica" } else { "do" };
-                Some(Wrong::new(field, message, format!("add `service: {upstream}` instead of a replica")))
+                Some(Wrong::new(field, message, format!("use `service: {upstream}`, without `replica`")))
             }
             None => wrong_replica(scenario, replica.unwrap_or(1)),
         },
     }
 }
 
-/// Rejects a fault of a gateway's pods if the scenario does not run in a cluster, or if no gateway already runs such
-/// pods in the cluster.
+/// Validates a fault of a gateway's pods, of the data or control plane. `replica` and `service` must be empty. The
+/// scenario must run in a cluster, and at least one of its gateways must already run pods of this plane in the cluster.
 fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
     if fault.replica.is_some() || fault.service.is_some() {
@@ -187,7 +187,7 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
 /// that earlier faults have stopped.
 fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAction>) -> Option<Wrong> {
     if fault.gateway.is_some() {
-        // Kubernetes replaces the gateway's pods, so its faults can have any order.
+        // Faults of gateway pods can have any order, because Kubernetes replaces the pods.
         return None;
     }
     let target = fault.target();
@@ -199,7 +199,7 @@ fn wrong_order(fault: &ScheduledFault, away: &mut BTreeMap<FaultTarget, FaultAct
     let (message, remedy) = match (fault.action, was) {
         (FaultAction::Return, None) => (
             format!("{target} cannot return: no earlier fault stops it"),
-            format!("remove this fault, or add a fault that stops the {kind} before it"),
+            format!("remove this fault, or add an earlier fault that stops the {kind}"),
         ),
         (FaultAction::Return, Some(_)) | (_, None) => return None,
         (_, Some(was)) => (

@@ -60,7 +60,7 @@ const DOMAINS_MAX: u32 = 100_000;
 const REQUESTS_MAX: u64 = 1_000_000;
 const WORKERS_MAX: u32 = 1_024;
 
-/// Stands for the capacity of gateways, which is measured only later. No check depends on its value.
+/// Placeholder for the capacity of gateways, which is measured only later. No check depends on this value.
 const PLACEHOLDER_PER_S: f64 = 10_000.0;
 
 /// What this version of weir and this host offer. Scenarios that need anything else are rejected.
@@ -74,7 +74,7 @@ pub struct Known {
     pub services: Vec<String>,
     /// By driver: the services that its gateway needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
-    /// By driver: the planes of its gateway, if this gateway already runs in a cluster. Other drivers are absent.
+    /// Drivers whose gateway already runs in a cluster, each with the planes of this gateway.
     pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
@@ -350,7 +350,7 @@ fn check_model(name: &str, load: &Load, found: &mut Problems) {
     }
 }
 
-/// Converts the load for the load engine, which reports the first of the remaining errors. The check uses no addresses,
+/// Checks the load with the load engine, which reports only the first error. For this check, the load has no addresses,
 /// and a single request instead of all requests of the topology.
 fn check_spec(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems) {
     let setting = setting(scenario, &[], vec![RequestSpec::default()], false, 0);

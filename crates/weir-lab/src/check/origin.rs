@@ -78,8 +78,14 @@ fn check_place(scenario: &Scenario, found: &mut Problems) {
     let origin = &scenario.origin;
     let Some(on) = &origin.on else { return };
     let at = ["origin", "on"];
-    if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
-        let message = format!("{on}: an upstream runs on one agent");
+    let is_namespace = matches!(on, Place::Namespaces(_));
+    if is_namespace || on.agents() != 1 {
+        let what = if is_namespace {
+            "cannot run on an agent in a network namespace"
+        } else {
+            "runs on exactly one agent"
+        };
+        let message = format!("{on}: an upstream {what}");
         found.add(&at, message, "use ssh:HOST, agents:1, or local:1 for the host where weir runs");
     }
     let generator = scenario.generator.on.as_ref();
@@ -130,7 +136,7 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
         found.add(&["origin", field], message, format!("remove `{field}`, or remove `service`"));
     }
     if !topology.tls {
-        let message = format!("`{service}` requires TLS, so clients must use TLS to its gateways");
+        let message = format!("`{service}` requires TLS, so clients must connect to the gateways with TLS");
         found.add(&["topology", "tls"], message, "add `tls: true` to the topology");
     }
     let shows = topology.client_certificate == ClientCertificate::Required;
@@ -159,7 +165,7 @@ fn check_origin_driver(origin: &Origin, known: &Known, found: &mut Problems) {
         );
     }
     if let Some(field) = origin.own_field() {
-        let remedy = format!("remove `{field}`, or remove `driver`: the built-in origin has `{field}`");
+        let remedy = format!("remove `{field}`, or remove `driver`: only the built-in origin has `{field}`");
         found.add(
             &["origin", field],
             format!("an origin with the driver `{driver}` has no `{field}`"),

@@ -45,7 +45,8 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
             found.add(&["gateways", &place, field], message, here);
         }
         if known.needs.get(&gateway.driver).is_some_and(|needs| !needs.is_empty()) {
-            let message = format!("{name}: its driver needs services, which do not run in a cluster yet");
+            let message =
+                format!("{name}: its driver needs services, which are not supported in a cluster yet");
             found.add(&["gateways", &place], message, "remove the gateway, or run the scenario on one host");
         }
         check_changed(scenario, known, gateway, &place, found);

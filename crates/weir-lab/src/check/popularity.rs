@@ -24,7 +24,7 @@ pub(super) fn check_cold_start(scenario: &Scenario, found: &mut Problems) {
     }
     if let Some(gateway) = scenario.gateways.iter().find(|gateway| gateway.config.is_some()) {
         let message = format!(
-            "`{}` has its own configuration, so weir cannot recognize its first response",
+            "`{}` uses `config`, so weir cannot recognize the first response of this gateway",
             gateway.name
         );
         let remedy = "remove `cold_start`, or the `config` of the gateway";

@@ -116,7 +116,7 @@ fn check_gateway(gateway: &Gateway, found: &mut Fields) {
 fn check_sampler(sampler: &SamplerSource, found: &mut Fields) {
     let SamplerSource { on, program, pid, cgroup } = sampler;
     if matches!(on, Place::Namespaces(_)) || on.agents() != 1 {
-        let message = format!("{on}: a sampler is one agent on the host of the gateway");
+        let message = format!("{on}: the sampler must be one agent, on the host of the gateway");
         found.add("sampler.on", message, "use ssh:HOST, agents:1, or local:1 for the host where weir runs");
     }
     let given = [program.is_some(), pid.is_some(), cgroup.is_some()];
@@ -186,7 +186,7 @@ fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     }
     if scenario.origin != Origin::default() {
         let message = "remote gateways do not use the origin of the scenario";
-        found.add(&["origin"], message, "remove `origin`; `direct` of a gateway is the URL of its upstream");
+        found.add(&["origin"], message, "remove `origin`; a gateway can name its upstream with `direct`");
     }
     let limits = &scenario.limits;
     let roles = [("data", limits.data), ("control", limits.control), ("origin", limits.origin)];

@@ -11,7 +11,7 @@ use crate::scenario::{Load, Scenario, SilentConnections};
 /// Maximum number of silent connections: each needs an open file in weir and in the gateway.
 const CONNECTIONS_MAX: u32 = 100_000;
 
-/// Rejects bursts that cannot be opened, or that outlast a load.
+/// Rejects bursts of silent connections that weir cannot open, or that outlast a load.
 pub(super) fn check_silent(scenario: &Scenario, found: &mut Problems) {
     let Some(silent) = &scenario.silent else { return };
     if scenario.is_elsewhere() {
@@ -31,7 +31,8 @@ pub(super) fn check_silent(scenario: &Scenario, found: &mut Problems) {
     }
 }
 
-/// Rejects loads that can end before the burst is closed, and searches, whose trials differ in length.
+/// Rejects searches, because their trials differ in length. Rejects loads that can end before the silent connections
+/// are closed.
 fn check_load(
     scenario: &Scenario,
     silent: &SilentConnections,

@@ -17,11 +17,11 @@ const EVERY_MIN: Duration = Duration::from_millis(1);
 pub(super) fn check_slow(scenario: &Scenario, found: &mut Problems) {
     let Some(slow) = &scenario.slow else { return };
     if scenario.is_elsewhere() {
-        let message = "slow clients can exhaust a remote gateway, so weir does not send them to it";
+        let message = "slow clients are not allowed with a remote gateway: they can exhaust it";
         return found.add(&["slow"], message, "remove `slow`, or let weir start the gateway");
     }
     if scenario.topology.tls {
-        let message = "slow clients send plain HTTP, and the gateways listen for TLS";
+        let message = "slow clients send plain HTTP, but the gateways listen for TLS";
         found.add(&["slow"], message, "remove `slow`, or `tls` from the topology");
     }
     if !(1..=CONNECTIONS_MAX).contains(&slow.connections()) {

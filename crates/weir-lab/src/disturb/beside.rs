@@ -18,7 +18,7 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// A weir process that runs during loads.
 pub(super) struct ProcessBeside {
     process: OwnProcess,
-    /// The process and the file of its record; `None` if no load runs.
+    /// The process, and the path of the record that it writes; `None` if no load runs.
     running: Option<(Running, PathBuf)>,
 }
 

@@ -31,8 +31,8 @@ const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 /// Maximum pause between two checks.
 const LOOK_LAST: Duration = Duration::from_millis(40);
-/// A pause is the time since the change divided by this number, clamped to the minimum and maximum. With an unclamped
-/// pause, the measured time is accurate to 5 %.
+/// Divisor for the pause between two checks: the pause is the time since the change, divided by this number. Unless the
+/// pause is clamped to its minimum or maximum, the measured time is accurate to 5 %.
 const LOOKS: u32 = 20;
 /// Status that gateways return for a path without a route.
 const NO_ROUTE: u16 = 404;
@@ -386,7 +386,7 @@ impl Changer {
     }
 }
 
-/// Returns `binding` with the changes `on` applied; `added` are the paths that are added and removed.
+/// Returns a copy of `binding` with every change in `on`. A change of routes adds the paths in `added`.
 fn changed(binding: &Binding, added: &[String], on: &[Changed]) -> Binding {
     let mut changed = binding.clone();
     if on.contains(&Changed::Routes) {

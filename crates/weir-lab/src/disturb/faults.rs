@@ -47,7 +47,7 @@ struct Done {
 
 pub(super) fn prepare(gateway: &Gateway<'_>) -> Result<Option<Box<dyn Disturbance>>, CellError> {
     let services = gateway.services.parts.clone();
-    // Skips faults of services and pods of other gateways.
+    // Skips faults of services and workloads that this gateway does not have.
     let concerns = |fault: &&ScheduledFault| match fault.gateway {
         Some(plane) => gateway.pods.is_some_and(|pods| pods.workloads.contains_key(&plane)),
         None => fault.service.as_deref().is_none_or(|service| services.has_service(service)),
@@ -75,9 +75,9 @@ impl Disturbance for Faults {
     }
 
     fn unusable_counters(&self) -> UnusableCounters {
-        // The upstream's count is unusable: a restarted server counts from zero, a gateway can send one request to
-        // several servers, and a gateway without its service can respond by itself. The gateway's count is unusable if
-        // its pods are replaced.
+        // With faults, the upstream's counter is always unusable: a restarted server counts from zero, and a gateway
+        // can send one request to several servers, or respond by itself while its service is down. The gateway's
+        // counter is unusable only if a fault replaces the gateway's pods.
         UnusableCounters { origin: true, gateway: self.concerns_gateway() }
     }
 

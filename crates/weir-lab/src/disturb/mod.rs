@@ -44,7 +44,8 @@ pub(crate) trait Disturbance {
     /// Whether the disturbance acts during the load named `load`.
     fn applies_to(&self, load: &str) -> bool;
 
-    /// The request counters that weir must not compare with the generator's counts in a load with this disturbance.
+    /// The request counters that this disturbance makes unusable. weir does not compare them with the generator's
+    /// counts.
     fn unusable_counters(&self) -> UnusableCounters {
         UnusableCounters::default()
     }
@@ -155,8 +156,8 @@ pub(crate) struct OwnRequests {
     pub(crate) answered: u64,
     /// Requests that the gateway certainly forwarded to the upstream.
     pub(crate) forwarded: u64,
-    /// Number of requests that the gateway's counter may include in addition to `answered`, and the upstream's counter
-    /// in addition to `forwarded`.
+    /// Requests that the counters may or may not include. The gateway's counter includes up to this many in addition to
+    /// `answered`. The upstream's counter includes up to this many in addition to `forwarded`.
     pub(crate) uncertain: u64,
 }
 

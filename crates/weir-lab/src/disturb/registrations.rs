@@ -1,10 +1,11 @@
-//! Repeated registrations: a process publishes all routes periodically during loads. Registrations that fail while a
-//! planned fault stops the service are events of the load.
+//! Repeated registrations: a process publishes all routes periodically during loads. A failed registration fails the
+//! cell. If the scenario has faults of the service, failed registrations during a load are events of this load instead.
 //!
-//! The interval starts again with each load, so that registrations come at the same times of a load in every repeat. A
-//! load that is shorter than the interval contains no registration, but gateways drop routes that were not registered
-//! recently. So weir also registers routes before a load if the time between two registrations would exceed one and a
-//! half intervals.
+//! The interval starts again with each load, so registrations come at the same times of a load in every repeat.
+//!
+//! Gateways drop routes that were not registered recently. During a load shorter than the interval, weir registers
+//! nothing. So weir also registers the routes before a load if otherwise more than 1.5 intervals would pass between two
+//! registrations.
 
 use std::time::Duration;
 
@@ -102,8 +103,9 @@ impl Registrations {
     }
 }
 
-/// Whether to register routes before a load. The last registration was `age` ago. Without a registration now, the next
-/// one comes one interval after the start of the load, or after the load if the load is shorter.
+/// Whether to register routes before a load. The last registration was `age` ago. The next one would come `every` after
+/// the start of the load, or after the end of the load if the load is shorter (`longest`). Returns true if the time
+/// between these two registrations would exceed one and a half times `every`.
 fn is_due(age: Duration, longest: Option<Duration>, every: Duration) -> bool {
     age + longest.map_or(every, |longest| longest.min(every)) > every * 3 / 2
 }

@@ -313,7 +313,7 @@ mod tests {
     fn a_burst_is_opened_held_and_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // The server closes every second connection. It sends a response before it closes the first of them.
+        // The server closes connections 1, 3, 5 and so on, counted from 0. On connection 1, it sends a response first.
         let server = thread::spawn(move || {
             let mut kept = Vec::new();
             for place in 0..20 {

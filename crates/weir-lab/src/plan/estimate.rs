@@ -22,8 +22,8 @@ impl TimeEstimate {
         Self { min: time, max: time }
     }
 
-    /// Adds the time of retries to the maximum of a load's time. All retries of a run take at most half of the planned
-    /// time of the run. So this method adds at most half of the load's minimum time, and nothing if `retries` is 0.
+    /// Adds the time of retries: increases `max` by half of `min`, or by nothing if `retries` is 0. All retries of a
+    /// run take at most half of the run's planned time.
     pub(crate) fn with_retries(self, retries: u32) -> Self {
         let share = f64::from(retries).min(RETRIES_SHARE_MAX);
         Self { min: self.min, max: self.max + self.min.mul_f64(share) }

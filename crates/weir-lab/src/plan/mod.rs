@@ -134,7 +134,7 @@ pub fn time<'a>(checked: &Checked, cells: impl IntoIterator<Item = &'a CellKey>)
     cells.into_iter().map(one).sum()
 }
 
-/// The point of the axes to which the cell `key` belongs.
+/// Finds the combination of axis values that the cell `key` measures.
 pub fn point_of<'a>(checked: &'a Checked, key: &CellKey) -> Option<&'a Point> {
     checked.points.iter().find(|point| point.axes == key.axes)
 }

@@ -22,12 +22,13 @@ pub const CHUNK_BYTES: usize = 900 << 10;
 const KEY: &str = "data";
 /// The label with the index of a Secret, from 0: larger data is split into several Secrets.
 const CHUNK_LABEL: &str = "weir/chunk";
-/// The label with the number of Secrets of the same data.
+/// The label with the number of Secrets into which the data is split.
 const CHUNKS_LABEL: &str = "weir/chunks";
 /// The label with the name of the data that a Secret belongs to.
 pub(super) const DATA_LABEL: &str = "weir/data";
 
-/// Splits `data` into Secrets. `name` is the name of the whole data: each Secret has it in its own name and in a label.
+/// Splits `data` into Secrets. The name of each Secret contains `name`. The label `weir/data` of each Secret has the
+/// value `name`.
 pub fn chunked(site: &Site, name: &str, data: &[u8]) -> Vec<Value> {
     let chunks: Vec<&[u8]> = match data.is_empty() {
         true => vec![data],

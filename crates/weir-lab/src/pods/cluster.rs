@@ -23,8 +23,8 @@ use super::{
 /// Interval at which the pods of a part are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long requests are retried while the API does not respond or is overloaded, and how long weir waits for a kind
-/// that the API does not serve yet.
+/// How long requests are retried while the API does not respond or is overloaded. Also the maximum wait for a kind that
+/// the API does not serve yet.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a pod may be unschedulable before weir gives up. weir waits because an autoscaler can add a node.
@@ -236,7 +236,7 @@ impl PodHost for Pods {
 struct Known {
     failure: Option<PodError>,
     address: Option<IpAddr>,
-    /// By name of the container: the name and the ID of its image.
+    /// Name and ID of each container's image, by name of the container.
     images: BTreeMap<String, [String; 2]>,
 }
 

@@ -131,7 +131,7 @@ impl ClusterGateways {
         }
     }
 
-    /// Sets both timeouts to `max`: for rollouts, and for gateways to accept routes.
+    /// Sets two timeouts to `max`: the rollout timeout, and the timeout until a gateway accepts its routes.
     #[must_use]
     pub fn waiting(self, max: Duration) -> Self {
         Self { rollout_max: max, accepted_max: max, ..self }
@@ -155,8 +155,8 @@ impl ClusterGateways {
         let before = applied.get(gateway).cloned().unwrap_or_default();
         if before != wanted {
             self.record(|changes| changes.objects.extend(wanted.keys().cloned()))?;
-            // Until all requests succeed, `applied` contains old and new objects; new, changed and removed objects have
-            // empty JSON. If a request fails, the next call applies or deletes them.
+            // Until all requests succeed, `applied` holds an empty text for each new, changed or removed object. If a
+            // request fails, the next call finds these differences, and applies or deletes the objects again.
             let unchanged = |key| wanted.get(key).filter(|text| before.get(key) == Some(*text));
             let both = before.keys().chain(wanted.keys());
             let both = both.map(|key| (key.clone(), unchanged(key).cloned().unwrap_or_default())).collect();
@@ -494,7 +494,7 @@ impl ClusterGateways {
     /// [`PodError`] if something cannot be restored. The record then stays in the cluster.
     pub fn restore(&self) -> Result<(), PodError> {
         restore(&self.cluster, &self.site)?;
-        // Later changes need a new record.
+        // The record in the cluster is deleted, so clear its copy here.
         *self.changes.lock().unwrap_or_else(PoisonError::into_inner) = Changes::default();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())

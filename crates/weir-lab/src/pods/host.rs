@@ -98,7 +98,7 @@ pub trait PodHost: fmt::Debug + Send + Sync {
     /// Starts reading the usage of containers.
     ///
     /// # Errors
-    /// [`PodError`] without the permission.
+    /// [`PodError`] if the usage cannot be read, for example because the permission `get nodes/metrics` is missing.
     fn watch(&self, containers: &[WatchedContainer]) -> Result<Box<dyn PodUsage>, PodError>;
 
     /// Restores the original state of objects that the run has changed but did not create.
@@ -153,7 +153,7 @@ pub struct WatchedContainer {
     pub container: String,
 }
 
-/// Reads the usage of containers until it is dropped.
+/// A reader of the usage of containers. It stops when it is dropped.
 pub trait PodUsage: fmt::Debug {
     /// The usage of the containers of `part` in the phase `span`, and a sentence about the source of the values.
     fn observe(
@@ -232,7 +232,7 @@ pub(super) fn digest_of(image_id: &str) -> String {
     image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest).to_owned()
 }
 
-/// Returns the entry in the results of a cell for a part that weir runs in a pod.
+/// Describes a part that weir runs in a pod, for the results of a cell.
 pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrier: &dyn Carrier) -> Part {
     let image = carrier.image(spec.name);
     let id = image.as_ref().map(|image| image.id.clone()).unwrap_or_default();
@@ -257,7 +257,7 @@ pub(crate) fn part_of(spec: &PartSpec<'_>, config_sha256: Option<String>, carrie
     }
 }
 
-/// Returns the entry in the results of a cell for a workload that already runs in the cluster.
+/// Describes a workload that already runs in the cluster, for the results of a cell.
 pub(crate) fn part_of_workload(name: &str, role: Role, workload: &Workload, placed: &PlacedPods) -> Part {
     let image = placed.image.clone();
     let named = image.as_ref().map(|image| image.name.clone()).unwrap_or_default();

@@ -28,7 +28,8 @@ const INTERVAL: Duration = Duration::from_secs(15);
 const WAIT_MAX: Duration = Duration::from_secs(120);
 /// How long readings of a node's clock are kept, nanoseconds.
 const CLOCK_KEPT_NS: u64 = 300_000_000_000;
-/// Assumed maximum drift between two clocks, seconds per second: the maximum of common oscillators with a time daemon.
+/// Assumed maximum drift between two clocks, seconds per second. Common oscillators drift at most this much if a time
+/// daemon runs.
 const DRIFT: f64 = 1e-4;
 
 /// Requests samples from kubelets regularly, until it is dropped.
@@ -42,7 +43,7 @@ pub(crate) struct KubeletWatch {
 /// What the kubelets have reported so far.
 #[derive(Debug)]
 struct State {
-    /// By name of the part: the samples of its containers.
+    /// The samples of each part's containers, by name of the part.
     pages: BTreeMap<String, Pages>,
     /// One entry per node with a container.
     nodes: Vec<Node>,
@@ -70,12 +71,11 @@ struct Node {
 /// as short as a response takes.
 #[derive(Debug)]
 struct NodeClock {
-    /// For each recent response, newest first: the bounds of how far the node's clock is ahead. Never empty.
+    /// The bounds from each recent response, newest first. Never empty.
     seen: VecDeque<Bounds>,
 }
 
-/// The lower and upper bound, from one response, of how far the node's clock is ahead of this host's monotonic clock,
-/// seconds.
+/// How far the node's clock is ahead of this host's monotonic clock, seconds: lower and upper bound from one response.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     min_s: f64,
@@ -249,8 +249,7 @@ fn unknown(part: &str, why: &str) -> String {
 fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let (series, whole_pods) = (account.series as u64, whole_pods as u64);
     let containers = counted(series.saturating_sub(whole_pods), "container");
-    let pods = counted(whole_pods, "pod");
-    let pods = format!("{pods} with all {} containers", if whole_pods == 1 { "its" } else { "their" });
+    let pods = counted(whole_pods, "whole pod");
     let what = match whole_pods {
         0 => containers,
         _ if whole_pods >= series => pods,
@@ -294,9 +293,9 @@ impl NodeClock {
         }
     }
 
-    /// How far the node's clock is ahead at `now_ns` of this host's monotonic clock. Bounds widen with age, by the
-    /// maximum drift. If older bounds contradict newer ones, someone has set the node's clock. The newer bounds then
-    /// count, and the contradiction adds uncertainty.
+    /// Returns how far the node's clock is ahead of this host's monotonic clock at `now_ns`, from the bounds of all
+    /// recent responses. Bounds widen with age, by the maximum drift. If older bounds contradict newer bounds, someone
+    /// has set the node's clock. Then the newer bounds apply, and the contradiction adds uncertainty.
     fn at(&self, now_ns: u64) -> PageClock {
         let (mut min_s, mut max_s, mut moved_s) = (f64::NEG_INFINITY, f64::INFINITY, 0.0_f64);
         for bounds in &self.seen {
@@ -310,12 +309,12 @@ impl NodeClock {
         PageClock { ahead_s: f64::midpoint(min_s, max_s), uncertain_s: (max_s - min_s) / 2.0 + moved_s }
     }
 
-    /// When to send the next request, by this host's monotonic clock in nanoseconds: about a second after `now_ns`. The
-    /// time is chosen so that the kubelet writes its `Date` header when a second of the node's clock begins.
+    /// The time of the next request, by this host's monotonic clock in nanoseconds: about a second after `now_ns`. The
+    /// aim is that the kubelet writes its `Date` header when a second of the node's clock begins.
     fn next_ns(&self, now_ns: u64) -> u64 {
         let ahead_s = self.at(now_ns).ahead_s;
-        // Half of the duration of the last response, because the kubelet writes its `Date` header between request and
-        // response.
+        // Estimated time from sending the request until the kubelet writes its `Date` header: half of the duration of
+        // the last response.
         let half_s = self.seen.front().map_or(0.0, |last| (last.max_s - last.min_s - 1.0) / 2.0);
         let next_s = (now_ns as f64 / 1e9 + READ_EVERY_S + half_s + ahead_s).round() - ahead_s - half_s;
         now_ns.max((next_s * 1e9) as u64)
@@ -323,7 +322,7 @@ impl NodeClock {
 }
 
 impl Bounds {
-    /// The bounds from a response; `None` if it has no `Date` header.
+    /// The bounds of the clock offset from one response; `None` if the response has no `Date` header.
     fn of(page: &Page) -> Option<Self> {
         let (now, now_ns) = (Instant::now(), mono_ns());
         let ns = |at: Instant| now_ns.saturating_sub(now.duration_since(at).as_nanos() as u64);
@@ -349,15 +348,15 @@ mod tests {
     const AHEAD_S: f64 = 1_795_000_000.372_1;
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// The bounds from a response that takes `took_s`. The kubelet writes the `Date` header after nine tenths of this
-    /// time.
+    /// The bounds of the clock offset from one response. The response takes `took_s`, and the kubelet writes its `Date`
+    /// header after 90 % of this time.
     fn response(asked_ns: u64, took_s: f64, ahead_s: f64) -> Bounds {
         let answered_ns = asked_ns + (took_s * 1e9) as u64;
         let theirs_s = (asked_ns as f64 / 1e9 + took_s * 0.9 + ahead_s).floor();
         Bounds::new(UNIX_EPOCH + Duration::from_secs(theirs_s as u64), asked_ns, answered_ns)
     }
 
-    /// Returns the clock after `pages` responses, each requested at the scheduled time, and the time of the last
+    /// Simulates `pages` requests, each at its scheduled time. Returns the resulting clock and the time of the last
     /// request. `ahead_s` returns how far the node's clock is ahead at a time.
     fn watched(pages: u32, ahead_s: impl Fn(u64) -> f64) -> (NodeClock, u64) {
         let mut now_ns = 7 * SECOND_NS;
@@ -394,11 +393,11 @@ mod tests {
         let found = clock.at(now_ns);
         assert!((found.ahead_s - set(now_ns)).abs() < 0.03 && found.uncertain_s > 4.9, "{found:?}");
         let (clock, now_ns) = watched(500, set);
-        assert!(clock.at(now_ns).uncertain_s < 0.03, "the clock was set before all kept readings");
+        assert!(clock.at(now_ns).uncertain_s < 0.03, "all kept readings are newer than the clock change");
     }
 
-    /// A watch of one container that uses half a core. The kubelet samples it every ten seconds from 90 s to `to_s` of
-    /// the monotonic clock.
+    /// Returns a [`KubeletWatch`] with samples of one container that uses half a core. There is one sample every ten
+    /// seconds, from 90 s to `to_s` of the monotonic clock.
     fn watch(to_s: u32, labels: &str) -> KubeletWatch {
         let container =
             ContainerOf { namespace: "n".into(), pod: "envoy-a".into(), container: "envoy".into() };
@@ -436,11 +435,11 @@ mod tests {
             )
         };
         check(170, "name=\"b\",container=\"envoy\"", &from("1 container"));
-        check(170, "container=\"\"", &from("1 pod with all its containers"));
+        check(170, "container=\"\"", &from("1 whole pod"));
         check(
             90,
             "container=\"envoy\"",
-            "the CPU of envoy is unknown: no sample of pod n/envoy-a, container envoy since the phase began; no page",
+            "the CPU of envoy is unknown: no sample of pod n/envoy-a (container envoy) since the phase began; no page",
         );
         check(
             120,

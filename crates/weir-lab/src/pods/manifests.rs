@@ -43,7 +43,7 @@ pub(crate) struct Right {
 pub struct GatewayRights {
     /// Permissions in the namespace of the run.
     here: Vec<Right>,
-    /// By namespace of a gateway: the permissions there, which the user must grant.
+    /// Permissions in the namespaces of gateways, which the user must grant: one entry per namespace.
     there: Vec<(String, Vec<Right>)>,
 }
 
@@ -98,13 +98,27 @@ impl GatewayRights {
                 if place == 0 {
                     there.extend(of.rights.iter().filter(is_beside).map(own));
                 }
-                rights.there.push((namespace, there));
+                rights.add(namespace, there);
             }
         }
         Ok(rights)
     }
 
-    /// Whether the user need not grant any permission.
+    /// Adds permissions in the namespace of a gateway. Several gateways can share a namespace, which gets one Role.
+    fn add(&mut self, namespace: String, rights: Vec<Right>) {
+        let place = self.there.iter().position(|(known, _)| *known == namespace);
+        let place = place.unwrap_or_else(|| {
+            self.there.push((namespace, Vec::new()));
+            self.there.len() - 1
+        });
+        for right in rights {
+            if !self.there[place].1.contains(&right) {
+                self.there[place].1.push(right);
+            }
+        }
+    }
+
+    /// Whether there are no permissions that the user must grant.
     pub fn is_empty(&self) -> bool {
         self.there.is_empty()
     }

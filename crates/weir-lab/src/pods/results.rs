@@ -16,11 +16,11 @@ use super::cluster::refused;
 use super::gateway::restore;
 use super::{PodError, Site, chunked, joined};
 
-/// Name of the data that contains the run without its cells.
+/// Name under which the [`Run`] is stored. Cells are stored separately.
 const RUN: &str = "run";
-/// Name of the data that contains how the run ended.
+/// Name under which the [`Ending`] of the run is stored.
 const END: &str = "end";
-/// Prefix of the name of the data that contains a cell. The index of the cell follows.
+/// Prefix of the name under which a cell is stored. The index of the cell follows.
 const CELL: &str = "cell-";
 
 /// How a run in a cluster ended.
@@ -134,11 +134,11 @@ impl Results {
         let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
         // Removes the coordinator first: when it ends, it deletes its pods and restores what it has changed.
         remove(&Object::new("v1", "Pod", namespace, &self.site.coordinator()))?;
-        // Restores again, because a coordinator that was killed has restored nothing.
+        // If the coordinator was killed before it could restore these changes, this call restores them.
         restore(&self.cluster, &self.site)?;
-        // Removes the granted Roles and their bindings. If the namespace belongs to the run, Kubernetes would also
-        // delete them with it, but later. Errors are ignored: a user without permission to list these objects has not
-        // created any.
+        // Removes the granted Roles and their bindings now. If the namespace belongs to the run, Kubernetes would
+        // delete them later, together with the namespace. Errors are ignored: a user without permission to list these
+        // objects has not created any.
         for (kind, is_global) in
             [("RoleBinding", false), ("Role", false), ("ClusterRoleBinding", true), ("ClusterRole", true)]
         {

@@ -30,7 +30,7 @@ pub(crate) struct JobSpec<'a> {
     pub(crate) size: AgentSize,
     /// The address where the agents join.
     pub(crate) join: SocketAddr,
-    /// Name of the data in Secrets that contains the ticket.
+    /// Name under which Secrets store the agents' ticket.
     pub(crate) ticket: &'a str,
     /// Maximum lifetime of the agents, seconds.
     pub(crate) deadline_s: u64,
@@ -39,9 +39,9 @@ pub(crate) struct JobSpec<'a> {
 /// Files from Secrets, which a container unpacks into the pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mounted<'a> {
-    /// Name of the data in the Secrets.
+    /// Name under which Secrets store the files.
     pub(crate) data: &'a str,
-    /// Number of Secrets with this data.
+    /// Number of Secrets that store the files.
     pub(crate) chunks: usize,
     /// A folder that contains all files.
     pub(crate) root: &'a Path,
@@ -63,7 +63,7 @@ pub(crate) struct PodSpec<'a> {
     pub(crate) files: Option<Mounted<'a>>,
     /// The address where the agent joins.
     pub(crate) join: SocketAddr,
-    /// Name of the data in Secrets that contains the agent's ticket.
+    /// Name under which Secrets store the agent's ticket.
     pub(crate) ticket: &'a str,
 }
 

@@ -37,7 +37,7 @@ pub struct Overrides {
     pub control: Option<String>,
     /// Replaces the seed.
     pub seed: Option<u64>,
-    /// The URL of a Prometheus, for the only remote gateway.
+    /// The URL of a Prometheus server, for the remote gateway. The scenario must have exactly one remote gateway.
     pub prometheus: Option<String>,
     /// Label matchers that select the series of the remote gateway in Prometheus.
     pub selector: Option<String>,
@@ -74,7 +74,7 @@ pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Che
 /// Reads the scenario of a stored run with its stored configuration files; `repeats` replaces the number of repeats.
 ///
 /// # Errors
-/// As [`read`]: the host may have changed.
+/// As [`read`], for example if the host has changed since the run was stored.
 pub fn read_again(run: &Run, repeats: Option<u32>, known: &Known) -> Result<Checked, LabError> {
     let source = Source { name: format!("run {}", run.id), text: run.scenario.to_string() };
     let overrides = Overrides { repeats, ..Overrides::default() };
@@ -174,8 +174,8 @@ impl Reader<'_> {
                 Err(error) => self.errors.push(of_argument(&label, error)),
             }
         }
-        // Stops here if a value was rejected: further checks could report an error that the rejected value would have
-        // corrected.
+        // Stop if a value was rejected. The checks below would run without this value, and could report errors that do
+        // not occur with it.
         self.end()?;
         if !o.gateways.is_empty() {
             let pick = |name: &String| match scenario.gateways.iter().find(|g| g.name == *name) {
@@ -185,7 +185,8 @@ impl Reader<'_> {
             };
             let picked: Vec<Gateway> = o.gateways.iter().map(pick).collect();
             let written = std::mem::replace(&mut scenario.gateways, picked.clone());
-            // Removes faults of services that only removed gateways need, because such services are not started.
+            // `--gateway` may remove all gateways that need a service. Such a service is not started, so its faults are
+            // removed.
             scenario.keep_faults_of(|service| {
                 known.is_needed(service, &picked) || !known.is_needed(service, &written)
             });
@@ -223,7 +224,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Applies the Prometheus of the command line to the only remote gateway.
+    /// Applies `--prometheus` and `--selector` to the only remote gateway.
     fn watched(&mut self, scenario: Scenario, o: &Overrides) -> Result<Scenario, LabError> {
         let mut scenario = scenario;
         let flags = [("--prometheus", "url", &o.prometheus), ("--selector", "selector", &o.selector)];
@@ -240,7 +241,7 @@ impl Reader<'_> {
                     ),
                     false => Problem::new(
                         "the scenario has several remote gateways",
-                        "add `prometheus` to each of them in the scenario",
+                        "add `prometheus` to each remote gateway in the scenario",
                     ),
                 };
                 return Err(of_argument(&label, error));
@@ -306,7 +307,7 @@ impl Reader<'_> {
                 points = varied;
             }
         }
-        // If the scenario has errors, every point would repeat them.
+        // The points are checked only if there are no errors so far: every point would repeat them.
         if self.errors.is_empty() {
             for point in &points {
                 for problem in check(&point.scenario, known) {

@@ -92,7 +92,7 @@ pub(crate) fn objective_axis() -> Problem<()> {
     )
 }
 
-/// The single values of a case with their paths, in the order in which they are written.
+/// The fields of a case in the written order, each with its path and value, such as `limits.data.cpus` and 1.
 pub(crate) fn leaves(case: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     collect_leaves("", case, &mut found);

@@ -14,13 +14,13 @@ const PHASE_PART: u32 = 20;
 /// Divisor for the length of phases with scheduled disturbances. These phases stay longer than others, because requests
 /// to a stalled server must time out before the server returns.
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
-/// Divisor for the length of phases in which gateways register routes repeatedly. It also divides the registration
-/// interval, which must still contain complete seconds.
+/// Divisor for phases and registration intervals, if gateways register routes repeatedly. It is small, so that the
+/// shorter intervals still contain complete seconds.
 const PHASE_PART_WITH_INTERVALS: u32 = 5;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
 const REPEATS_MAX: u32 = 3;
-/// One repeat only, because phases with repeated registrations are longer.
+/// Maximum number of repeats if gateways register routes repeatedly: only one, because the phases are longer.
 const REPEATS_MAX_WITH_INTERVALS: u32 = 1;
 const TRIALS_MAX: u32 = 24;
 /// Maximum number of domains. With this number, gateways start within a second. With thousands of domains and a
@@ -30,12 +30,12 @@ const DOMAINS_MAX: u32 = 100;
 /// Name of the gateway setting with the interval of repeated registrations.
 const INTERVAL: &str = "every";
 
-/// Path of the number of domains.
+/// Path of the scenario field with the number of domains.
 const DOMAINS: &str = "topology.domains";
 
-/// Shortens `scenario`. Divides phases by 20; by 2 with scheduled disturbances; by 5 with repeated registrations.
-/// Divides registration intervals and the times of disturbances by the same number. Shortens the warm-up to a tenth,
-/// reduces repeats, trials and domains, and disables retries.
+/// Shortens `scenario`. Divides the length of phases by 2 if disturbances are scheduled, else by 5 if registrations
+/// repeat, else by 20. Divides registration intervals and the times of disturbances by the same number. Shortens the
+/// warm-up to a tenth, reduces repeats, trials and domains, and disables retries.
 pub(crate) fn quick(mut scenario: Scenario) -> Scenario {
     let shortened = |time: Time, by: u32, least: Duration| Time(time.0.min(least.max(time.0 / by)));
     let (part, repeats_max) = match (scenario.has_schedule(), intervals(&mut scenario).next()) {
@@ -73,7 +73,7 @@ fn intervals(scenario: &mut Scenario) -> impl Iterator<Item = (&mut Value, Durat
     })
 }
 
-/// Reduces the number of domains in the scenario, its cases and its axes.
+/// Limits the number of domains to `DOMAINS_MAX`: in the topology, in the cases and in the axes.
 fn with_fewer_domains(mut scenario: Scenario) -> Scenario {
     scenario.topology.domains = scenario.topology.domains.min(DOMAINS_MAX);
     for case in scenario.cases.iter_mut().filter(|case| overlay::leaves(case).iter().any(has_too_many)) {

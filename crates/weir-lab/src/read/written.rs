@@ -57,8 +57,7 @@ fn reserved(source: &Source, path: &[String]) -> Problem<Position> {
     Problem::new(message, remedy).at(Position::new(&source.name, line, column))
 }
 
-/// `error` has a position in `Rest`, the document without its invalid fields. Returns the error with the position of
-/// `path` in the original text.
+/// Moves `error` from its position in [`Rest`] to the position of `path` in the original text.
 fn located(source: &Source, error: Problem<Position>, path: &[String]) -> Problem<Position> {
     let found = match error.message.starts_with("unknown field") {
         true => place_of_key(&source.text, path),
@@ -77,7 +76,7 @@ struct Rest {
 /// An invalid field that was removed.
 struct Removed {
     path: Vec<String>,
-    /// The known name that the error suggests, if the name of the field is unknown.
+    /// The name that the error suggests instead of the unknown name; `None` without a suggestion.
     meant: Option<String>,
 }
 
@@ -94,8 +93,8 @@ impl Rest {
         self.remove(self.path_of(error, text), meant.map(str::to_owned))
     }
 
-    /// If a field is missing only because weir removed it after an earlier error: the path of the map that lacks the
-    /// field.
+    /// The path of the map from which weir removed the missing field, or a misspelling of it, after an earlier error.
+    /// `None` if `error` has another cause.
     fn cause_of_missing(&self, error: &Problem<Position>, text: &str) -> Option<Vec<String>> {
         let field = missing_field(error)?;
         let path = self.path_of(error, text);
@@ -125,7 +124,7 @@ impl Rest {
         let is_removed = match at_mut(&mut self.value, before) {
             Some(Value::Object(map)) => {
                 let is_removed = map.remove(last).is_some();
-                // A map that is now empty can be invalid although the original map is valid.
+                // Also removes the map if it is now empty, because an empty map can be invalid.
                 if is_removed && map.is_empty() && !parent.is_empty() {
                     self.remove(parent, None);
                 }
@@ -150,8 +149,8 @@ fn quoted<'a>(error: &'a Problem<Position>, before: &str) -> Option<&'a str> {
     error.message.strip_prefix(before)?.strip_suffix('`')
 }
 
-/// The path of the field called `name` whose name is at the position `target`: the first such field whose value begins
-/// after `target`.
+/// Returns the path of the field `name` whose key is at the position `target`: the first field of this name with a
+/// value after `target`.
 fn first_named(value: &Value, name: &str, text: &str, target: (u64, u64)) -> Option<Vec<String>> {
     let mut paths = Vec::new();
     collect_named(value, name, &mut Vec::new(), &mut paths);

@@ -61,11 +61,11 @@ pub struct Prepared {
     /// Notes about skipped gateways and fields without effect.
     pub notes: Vec<String>,
     binaries: BTreeMap<String, Result<Binary, CellOutcome>>,
-    /// By the driver's name: the binary of the server that is used as upstream.
+    /// The binaries of servers that are used as upstream, by driver name.
     origins: BTreeMap<String, Binary>,
     /// By service name: the binaries of the service, or why they are missing.
     services: ServiceBinaries,
-    /// By the gateway's name: the Prometheus of a remote gateway.
+    /// The Prometheus of each remote gateway that uses one, by gateway name.
     prometheus: BTreeMap<String, Prometheus>,
 }
 
@@ -219,7 +219,7 @@ pub fn prepare_with(
             return Err(LabError::Scenario(Problem::of("origin.service", message).help(remedy)));
         }
         if !services.contains_key(name) {
-            // Fails if a program is missing, because no cell can be measured without the upstream.
+            // A missing program is an error here: the service is the upstream, and no cell can be measured without it.
             services.insert(name.to_owned(), Ok(located_each(service)?));
         }
     }
@@ -264,8 +264,8 @@ fn missing_feature(drivers: &Drivers, driver: &Driver) -> Result<Option<&'static
     Ok((is_needed && !kube::IS_SUPPORTED).then_some(KUBERNETES))
 }
 
-/// Removes the faults of services that no gateway needs. Returns a note for each faulted service that at least one
-/// gateway does not need, because its faults do not affect that gateway. A service that is the upstream gets no note.
+/// Removes the faults of services that no gateway needs. Returns a note for each service whose faults are skipped for
+/// at least one gateway, because the gateway does not need the service. The upstream gets no note.
 fn fit_faults(checked: &mut Checked, drivers: &Drivers) -> Result<Vec<String>, LabError> {
     let mut needs = Vec::new();
     for gateway in checked.scenario.gateways.iter().filter(|gateway| !gateway.is_remote()) {
@@ -406,7 +406,8 @@ pub fn execute(
         ));
     }
     if prepared.checked.scenario.is_elsewhere() {
-        // A remote gateway can run on this host. The load generator must not wait for CPU time behind it.
+        // A remote gateway may run on this host. Give CPU time to the run's cgroup first, so that the load generator
+        // does not wait for the gateway.
         rig.put_first();
     }
     let remotes = remote::meet(&prepared.checked.scenario, &prepared.prometheus, bench.observer)?;
@@ -474,8 +475,8 @@ pub fn execute(
     Ok(ended)
 }
 
-/// Measures capacities if rates are shares of them. Returns the run and its scenario with absolute rates; `None` if the
-/// run was stopped meanwhile.
+/// If a rate is a share of a capacity, measures the capacities first. Returns the run and its scenario with absolute
+/// rates; `None` if the run was stopped meanwhile.
 fn with_rates(lab: &Lab<'_>, checked: &Checked) -> Result<Option<(Run, Checked)>, LabError> {
     let mut run = lab.run.clone();
     if pilot::relative_loads(checked).is_empty() {

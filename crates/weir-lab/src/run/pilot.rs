@@ -30,9 +30,9 @@ struct Trial {
     /// One entry per closed load of `scenario`, in the same order: the names of the open loads whose rates use its
     /// result.
     stands_for: Vec<Vec<String>>,
-    /// Whether a rate is a share of a gateway's capacity, so that the trial runs for every gateway.
+    /// Whether the trial runs for every gateway, because a rate is a share of a gateway's capacity.
     of_gateways: bool,
-    /// Whether a rate is a share of the upstream's capacity, so that the trial runs without a gateway.
+    /// Whether the trial runs without a gateway. It does if a rate is a share of the upstream's capacity.
     of_direct: bool,
 }
 
@@ -246,8 +246,8 @@ loads:
     fn points_that_differ_only_in_rates_share_a_trial() {
         let axes = "vary: { loads.low.rate: [10%, 30%, 700/s], limits.data.cpus: [0.25, 0.5] }\n";
         let words: Vec<String> = tried(&format!("{LOADS}{axes}")).into_iter().map(|(axes, _)| axes).collect();
-        // At the absolute rate 700/s, `low` needs no trial, so the trials of points with this rate do not contain
-        // `low`.
+        // Only loads with relative rates need a trial. With the absolute rate 700/s, `low` needs none, so the last two
+        // trials are only for the other loads.
         assert_eq!(
             words,
             [

@@ -12,7 +12,8 @@ use crate::read::Checked;
 use crate::scenario::shares::{absolute_rate, absolute_rates};
 use crate::scenario::{Axis, RateList, Scenario, ShareOf, name_at};
 
-/// Returns `checked` with shares replaced by absolute rates, and what the pilot measured, for the manifest of the run.
+/// Replaces the shares in `checked` with absolute rates. Also returns the results of the pilot, for the manifest of the
+/// run.
 ///
 /// # Errors
 /// If no gateway has a known capacity for a load, or if two points of the axes get the same rates.
@@ -56,8 +57,8 @@ impl<'c> ShareResolver<'c> {
                 load.rates = Some(self.list(name, load.of, list)?);
             }
             match (&load.rate, &load.one_of) {
-                // This load is one rate of a list. The rates of the list are already recorded, so this arm only
-                // computes the rate.
+                // This load is one rate of a list. The list is recorded as a whole, so this arm computes the rate
+                // without recording it.
                 (Some(Levels::Constant(share)), Some(list)) => {
                     let place = format!("loads.{list}.rates");
                     let rate = absolute_rate(*share, self.carrier(list, load.of, &place, share)?.rate_per_s);
@@ -85,8 +86,8 @@ impl<'c> ShareResolver<'c> {
         scenario.cases.iter_mut().try_for_each(|case| self.case(&as_asked, "", case))
     }
 
-    /// Replaces the shares in a case. Calls itself for the maps in `case`; `prefix` is the path of such a map in the
-    /// case, and empty at first.
+    /// Replaces the shares in `case`, and recursively in the maps within it. `prefix` is the path from the whole case
+    /// to `case`; empty for the whole case.
     fn case(
         &mut self,
         scenario: &Scenario,
@@ -103,7 +104,8 @@ impl<'c> ShareResolver<'c> {
         Ok(())
     }
 
-    /// Replaces the shares in `value`, a value of an axis or a case, if `path` names a load, its `rate` or its `rates`.
+    /// Replaces shares such as `30%` by absolute rates, if `path` names a load, its `rate` or its `rates`. `value` is
+    /// the value at this path in an axis or a case.
     fn value(&mut self, scenario: &Scenario, path: &str, value: &mut Value) -> Result<(), LabError> {
         let names: Vec<&str> = path.split('.').collect();
         match (&names[..], value) {
@@ -128,7 +130,8 @@ impl<'c> ShareResolver<'c> {
         }
     }
 
-    /// Replaces the shares in `field` of the load `name`; returns whether there were any.
+    /// Replaces shares in `value` by absolute rates. Returns whether `value` contained shares. `value` is the field
+    /// `field` of the load `name`.
     fn field(
         &mut self,
         name: &str,
@@ -152,13 +155,13 @@ impl<'c> ShareResolver<'c> {
         Ok(true)
     }
 
-    /// Replaces the shares of a list by absolute rates, and records them.
+    /// Replaces the shares in the list `asked` by absolute rates, and records both lists.
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
         let found = RateList::of(rates).map_err(|why| {
             let why = why.split(';').next().unwrap_or_default();
-            let message = format!("two shares of the capacity {:.0}/s give a {why}", of.rate_per_s);
+            let message = format!("at a capacity of {:.0}/s, two shares result in a {why}", of.rate_per_s);
             let remedy = "use shares that differ more: weir rounds rates to two significant digits";
             LabError::Scenario(Problem::of(format!("loads.{load}.rates"), message).help(remedy))
         })?;
@@ -173,7 +176,7 @@ impl<'c> ShareResolver<'c> {
         Ok(found)
     }
 
-    /// The capacity that is 100 % for the rate of `load`. `place` and `asked` are the field and the share, for errors.
+    /// The capacity that equals 100 % in the rates of `load`. Errors name the field `place` and the share `asked`.
     fn carrier(
         &self,
         load: &str,
@@ -267,7 +270,11 @@ mod tests {
         let found =
             || vec![carried("a", &["low", "high"], 8_000.0), carried(DIRECT, &["low", "high"], 40_000.0)];
         let (resolved, _) = resolved(&checked(""), found()).unwrap();
-        assert_eq!(rates(&resolved), ["800/s 9600/s "], "not 120% of the upstream's capacity");
+        assert_eq!(
+            rates(&resolved),
+            ["800/s 9600/s "],
+            "120% of the gateway's capacity, not of the upstream's"
+        );
         let text = "name: x\ngateways: [weir]\nloads: { low: { model: open, rate: 10%, of: direct } }\n";
         let source = Source { name: "x.yaml".into(), text: text.into() };
         let checked = read(&source, &Overrides::default(), &known()).unwrap();
@@ -349,7 +356,7 @@ mod tests {
         assert!(alike.starts_with("vary: combinations 1 and 2 of axis values have the same rate"), "{alike}");
         let lists = "vary: { loads.low: [{ model: open, rates: [10%, 10.1%] }] }\n";
         let alike = said(lists, vec![carried("a", &["low", "high"], 10.0)]);
-        let expected = "loads.low.rates: two shares of the capacity 10/s give a duplicate rate `1/s`";
+        let expected = "loads.low.rates: at a capacity of 10/s, two shares result in a duplicate rate `1/s`";
         assert!(alike.starts_with(expected), "{alike}");
     }
 }

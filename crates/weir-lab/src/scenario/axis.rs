@@ -9,9 +9,9 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// The word for CPU limits that fit the host and grow evenly.
+/// The word in a scenario for CPU limits that fit the host and increase in equal steps.
 const FITTED: &str = "fitted";
-/// The word for CPU limits that fit the host and double.
+/// The word for CPU limits that fit the host, each twice the previous one.
 const DOUBLED: &str = "doubled";
 
 /// The only field whose values can be fitted.
@@ -38,7 +38,7 @@ pub enum Axis {
     Fitted(Steps),
 }
 
-/// How CPU limits that fit the host grow.
+/// How fitted CPU limits increase from one value to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// By addition: 1, 2, 3.
@@ -74,8 +74,8 @@ fn even_cpus(half: usize) -> Vec<Value> {
     (1..=4_u8).map(|quarters| cores(most * f64::from(quarters) / 4.0)).collect()
 }
 
-/// Powers of two up to `half` of the host's cores. The first value is one core, or a quarter of the maximum if there
-/// would otherwise be fewer than three values.
+/// Powers of two from one core up to `half` of the host's cores. If the maximum is below four cores, the list starts at
+/// a quarter of the maximum, so that there are three values.
 fn doubled_cpus(half: usize) -> Vec<Value> {
     let most = match half.min(DOUBLED_CORES_MAX) {
         0 => 0.5,

@@ -17,10 +17,10 @@ pub struct Changes {
     /// Time from one change to the next, and from the start of a load to the first change. If a change takes longer,
     /// the next change waits for the next multiple of this time.
     pub every: Time,
-    /// Kinds of changes, which weir makes in turn. `routes`: weir adds and removes the paths `/changed/1` and so on at
-    /// every domain. `endpoints`: weir removes and restores the last replica of the upstream, which keeps running;
-    /// `origin.replicas` must be at least 2. `certificates`: weir replaces the certificate by one with the same CA and
-    /// another key; this needs `topology.tls` with one certificate for all domains. Default: `[routes]`.
+    /// Kinds of changes, made in turn. The routes are the paths `/changed/1` and so on at every domain. The endpoint is
+    /// the last replica of the upstream, which keeps running; `origin.replicas` must be at least 2. The new certificate
+    /// has the same CA and another key; this needs `topology.tls` with one certificate for all domains. Default:
+    /// `[routes]`.
     #[serde(default = "default_kinds", skip_serializing_if = "is_default_kinds")]
     pub of: Vec<Changed>,
     /// Number of paths that are added and removed, at every domain.

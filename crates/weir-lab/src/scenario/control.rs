@@ -6,15 +6,15 @@ use weir_document::Share;
 
 use super::Gateway;
 
-/// A positive control: one gateway is measured once more in each block, with more CPU time per request and, in open
-/// loads, later responses. It needs 6 repeats. Same as `weir run --control`.
+/// A positive control: each block measures one gateway a second time, with extra CPU time per request and, in open
+/// loads, with delayed responses. It needs 6 repeats. Same as `weir run --control`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
     /// Extra CPU time as share of the gateway's CPU time, and extra latency as share of the gateway's p50 in the same
     /// block: `1%` to `100%`.
     pub share: Share,
-    /// Name of the gateway that is measured once more.
+    /// Name of the gateway that is measured a second time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the first one"))]
     pub gateway: Option<String>,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use weir_document::Time;
 use weir_results::{FaultAction, FaultTarget, Plane};
 
-/// A fault of one server of the upstream, of a service, or of a gateway in a cluster, under load. All faults happen in
-/// every load. After the load, weir restores every server and service. Direct cells have no faults.
+/// A fault that weir causes during every load. The target is one server of the upstream, a service, or a gateway in a
+/// cluster. After the load, weir restores every server and service. Direct cells have no faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduledFault {
@@ -16,13 +16,13 @@ pub struct ScheduledFault {
     /// Replica of the upstream, from 1. Default: 1, if neither `service` nor `gateway` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<u32>,
-    /// Name of a service instead of a replica. The fault affects all processes of the service, in the order in which
-    /// they start. It applies only to gateways that need the service; at least one gateway must need it. Not with
+    /// Name of a service as the target, instead of a replica. The fault affects all its processes, in the order in
+    /// which they start. It applies only to gateways that need the service; at least one must. Not allowed with
     /// `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Pods of the gateway instead of a replica. Only for runs in a cluster, and only for gateways that already run
-    /// there; weir skips the fault for other gateways. Kubernetes starts the pods again.
+    /// Pods of the gateway as the target, instead of a replica. Only for runs in a cluster, and only for gateways that
+    /// already run there; weir skips the fault for other gateways. Kubernetes starts the pods again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Plane>,
     /// What weir does to the target. For pods of a gateway: `kill`, `evict` or `rollout`. For replicas and services:

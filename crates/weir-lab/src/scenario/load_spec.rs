@@ -17,8 +17,8 @@ const FILE_MAX_BYTES: u64 = 64 << 20;
 /// Maximum number of tokens.
 const TOKENS_MAX: usize = 1_000_000;
 
-/// Converts an error of the load engine about an invalid value to a problem whose place is the field of [`Load`], like
-/// `tls.cert` or `mix.path`. Returns `None` for other errors.
+/// Converts an error of the load engine about an invalid value to a problem at a field of [`Load`], such as `tls.cert`
+/// or `mix.path`. Returns `None` for other errors.
 pub fn load_problem(error: &EngineError) -> Option<Problem> {
     let EngineError::Invalid(Problem { place, message, remedy }) = error else { return None };
     let field = match *place {
@@ -90,8 +90,8 @@ impl Load {
         }
     }
 
-    /// Weights with which each TLS connection draws its domain from `domains`; empty without a popularity, because
-    /// connections then use the domains in turn.
+    /// The weight of each domain, with which TLS connections choose domains at random. Empty if no popularity is set:
+    /// connections then use the domains in round robin.
     fn domain_weights(&self, domains: &[String]) -> Vec<f64> {
         let weights = |popularity: Popularity| (0..domains.len()).map(move |rank| popularity.weight(rank));
         self.popularity.map(weights).into_iter().flatten().collect()

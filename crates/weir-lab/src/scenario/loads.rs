@@ -134,7 +134,7 @@ pub struct Load {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ShareOf {
-    /// The gateway with the lowest throughput, so that every gateway can carry the rate.
+    /// The lowest throughput of all gateways, so that every gateway can carry the rate.
     #[default]
     Least,
     /// The gateway with the highest throughput.

@@ -142,11 +142,11 @@ pub struct Scenario {
     /// half of the run's planned time. After three retries in a row without improvement, weir stops retrying.
     #[serde(default = "default_retries")]
     pub retries: u32,
-    /// Measure a second direct cell in each block. The two direct cells (A/A) differ only because of the measurement
-    /// itself. If a gateway's difference is smaller than theirs, weir does not claim it.
+    /// Measure a second direct cell in each block. Any difference between the two direct cells (A/A) is measurement
+    /// error. weir claims no smaller difference between a gateway and the direct baseline.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub twin: bool,
-    /// Positive control: measure one gateway once more in each block, slower by a known amount. The report states
+    /// Positive control: in each block, measure one gateway again, slowed by a known amount. The report states
     /// whether the run detects it. Example: `{ share: 10%, gateway: nginx }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,

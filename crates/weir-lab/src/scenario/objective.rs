@@ -56,16 +56,16 @@ pub struct ObjectiveSpec {
     /// Maximum share of errors, like `0.1%`. It also replaces `thresholds.error_share`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<Share>,
-    /// Limits of findings, one per metric: its maximum, or its minimum if larger values are better. Example:
-    /// `{ recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. docs/compare.md lists the
-    /// names. To form other names, join `finding` and `value_of` of a row in `findings.csv` with a dot. weir judges
-    /// each row of the finding by the confidence interval of the value. If a gateway has no value of the metric, the
-    /// result is undecided.
+    /// Limits of findings, by metric: the maximum, or the minimum if higher values are better. Example: `{
+    /// recovery.time: 5s, slow-clients.memory_per_client: 32KiB, capacity.rate: 5000/s }`. The name of a metric is
+    /// `finding` and `value_of` of a row in `findings.csv`, joined with a dot. `weir compare --help` lists the main
+    /// names. weir judges each row of the finding by the confidence interval of the value. If a gateway has no value of
+    /// the metric, the result is undecided.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, FindingLimit>,
 }
 
-/// Limit of a finding. Its metric determines the unit.
+/// The limit for one metric of a finding. The metric determines the unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FindingLimit {
@@ -173,7 +173,7 @@ impl Scenario {
             .over(self.objective_at(load))
     }
 
-    /// The objective at `load` that applies to any gateway.
+    /// The objective at `load` that all gateways share, before the limits of each gateway override it.
     pub(crate) fn objective_at(&self, load: &str) -> ObjectiveSpec {
         let of_load = self.loads.named(load).and_then(|load| load.objective.clone()).unwrap_or_default();
         of_load.over(self.objective.clone().unwrap_or_default())

@@ -9,7 +9,7 @@ use weir_document::{Delay, Drift, Named, QuantityError, Share, Size, Slow, Stall
 
 use crate::agents::Place;
 
-/// The upstream: weir's own origin or another server, in replicas.
+/// The upstream: weir's own origin, another server, or a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
@@ -36,9 +36,9 @@ pub struct Origin {
     #[serde(default, skip_serializing_if = "Delay::is_none")]
     #[schemars(extend("x-default" = "`none`"))]
     pub delay: Delay,
-    /// One of two forms. A time like `exp:5ms` is the service time of one FIFO queue for all requests, and replaces
-    /// `delay`. A name like `kubernetes-api` makes this service the upstream. Then only `prepare` applies, and the
-    /// scenario needs `topology.tls`, and client certificates or tokens.
+    /// A time or the name of a service. A time like `exp:5ms` is the service time of one FIFO queue for all requests;
+    /// use it instead of `delay`. A name like `kubernetes-api` makes this service the upstream. Then `prepare` is the
+    /// only other field, and the scenario needs `topology.tls`, and either client certificates or tokens.
     #[serde(default, skip_serializing_if = "OriginService::is_none")]
     pub service: OriginService,
     /// Settings of the service that is the upstream: the data that exists before the load, like
@@ -154,7 +154,7 @@ impl JsonSchema for OriginService {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A service time like `exp:5ms`, or the name of a service that is the upstream.",
+            "description": "A service time like `exp:5ms`, or the name of the service to use as upstream.",
             "type": "string"
         })
     }
@@ -266,6 +266,7 @@ impl Origin {
             ("service", !self.service.is_none()),
             ("servers", self.servers.is_some()),
             ("stall", self.stall.is_some()),
+            ("drift", self.drift.is_some()),
             ("seed", self.seed.is_some()),
             ("spin", self.spin),
             ("errors", self.errors != default.errors),

@@ -8,7 +8,8 @@ use weir_document::as_word;
 /// Maximum exponent: with more, almost all requests are for the first item.
 const EXPONENT_MAX: f64 = 10.0;
 
-/// How much more often the first domains and paths are requested than the last: `uniform`, `zipf`, or `zipf:0.9`.
+/// How requests are distributed over domains and paths: `uniform`, `zipf`, or `zipf:0.9`. With `zipf`, the first
+/// domains and paths get more requests than the last.
 ///
 /// By Zipf's law, rank r has the weight 1/r^s; the exponent s defaults to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -57,7 +57,7 @@ pub struct SamplerSource {
 }
 
 impl SamplerSource {
-    /// Describes the sampled processes; empty if no field selects any.
+    /// The sampled processes in words, like `program nginx`; empty if none of the fields is set.
     pub(crate) fn words(&self) -> String {
         let program = self.program.iter().map(|program| format!("program {program}"));
         let pid = self.pid.iter().map(|pid| format!("process {pid}"));
@@ -80,7 +80,7 @@ pub struct PrometheusSource {
     /// The set of metrics that weir reads.
     #[serde(default)]
     pub metrics: MetricSet,
-    /// Selectors of single values. A selector here replaces the selector that the set `metrics` has for the same value.
+    /// Selectors for individual values, such as `cpu`. For these values, they replace the selectors of `metrics`.
     #[serde(default, skip_serializing_if = "is_none_asked")]
     pub queries: Queries,
     /// PEM file of the CA certificates to trust. Paths are relative to the scenario's folder.

@@ -14,7 +14,7 @@ use super::{Load, ObjectiveSpec};
 pub(crate) const TRIAL: Duration = Duration::from_secs(2);
 /// Default rate of the first trial.
 const FIRST_PER_S: f64 = 100.0;
-/// Minimum number of requests of a trial, which limits the lowest rate.
+/// Minimum number of requests of a trial. Divided by the trial's length, it is the lowest rate of a search.
 const REQUESTS_MIN: f64 = 20.0;
 /// Default of `width`: a search ends when its confidence interval is at most this wide, as share of the capacity.
 const WIDTH: f64 = 0.1;
@@ -78,8 +78,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// The limits of the search, or else the limits of `otherwise`. `otherwise` is the objective of all gateways at
-    /// this load, because capacities are comparable only with the same objective.
+    /// The limits in the fields of this search. If there are none, the limits of `otherwise`: an objective that all
+    /// gateways share at the load, so that their capacities are comparable.
     pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,
@@ -106,7 +106,7 @@ impl Search {
         self.trials.unwrap_or(TRIALS_MAX)
     }
 
-    /// The parameters of this search, which belongs to `load`. `otherwise` is as in [`Search::objective`].
+    /// The parameters of this search for the load `load`. For `otherwise`, see [`Search::objective`].
     pub(crate) fn asked(&self, load: &Load, otherwise: ObjectiveSpec) -> Asked {
         let least_per_s = REQUESTS_MIN / load.trial_length().as_secs_f64();
         Asked {

@@ -7,13 +7,13 @@ use weir_rig::{Credentials, tokens};
 use super::setting::{Setting, requests};
 use super::{Load, Scenario};
 
-/// The TLS parameters that every gateway must negotiate with a client that supports TLS 1.2 and 1.3, in the format of a
-/// load's record.
+/// The TLS version, cipher suite, key exchange and ALPN protocol that every gateway must negotiate if the client
+/// supports TLS 1.2 and 1.3. The format is the same as in `negotiated` of a load record.
 pub(crate) const NEGOTIATED: &str = "TLS 1.3 TLS13_AES_128_GCM_SHA256 X25519 http/1.1";
 /// The TLS parameters that every gateway must negotiate with a client that supports only TLS 1.2.
 const NEGOTIATED_12: &str = "TLS 1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 http/1.1";
 
-/// Adds TLS files and bearer tokens to `load` and its setting. Without `credentials`, the target is an upstream without
+/// Adds TLS files to `load`, and bearer tokens to `setting`. Without `credentials`, the target is an upstream without
 /// TLS. Direct cells send the same tokens as cells with gateways.
 pub(crate) fn secured(
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! The setting of a load, which is not part of the load itself: addresses, default requests, phases.
+//! What a load needs in addition to its own fields: addresses, default requests, phases.
 
 use std::net::SocketAddr;
 
@@ -10,8 +10,8 @@ use super::{Popularity, Request, Scenario};
 /// What a load needs in addition to its own fields.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The specification to which the load adds its own fields. It contains server, threads, times and seed, and
-    /// default requests and tokens.
+    /// The base of the load's specification: server, threads, durations, timeout, seed, and default requests and
+    /// tokens. The load adds its own fields.
     pub spec: LoadSpec,
     /// The value of the Host header.
     pub authority: String,

@@ -28,7 +28,7 @@ impl Scenario {
     }
 }
 
-/// `rates` with shares of `capacity_per_s` replaced by absolute rates.
+/// Converts each of `rates` that is a share of `capacity_per_s` to an absolute rate.
 pub(crate) fn absolute_rates(rates: &AskedRates, capacity_per_s: f64) -> Levels<AskedRate> {
     rates.map(|rate| absolute_rate(rate, capacity_per_s))
 }

@@ -42,7 +42,7 @@ pub struct Topology {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(extend("x-default" = "`0`"))]
     pub bearer: u32,
-    /// How long a gateway that checks bearer tokens at the upstream can cache the result. Default: no caching.
+    /// How long gateways can cache the result of a token check at the upstream. Default: no caching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_cache: Option<Time>,
     /// Path that gateways request from the upstream for every client request. Default: the path of the client request.

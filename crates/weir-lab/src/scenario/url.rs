@@ -50,7 +50,8 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str, remedy: &str| Err(format!("`{text}`: {what}; {remedy}"));
+        let wrong =
+            |what: &str, remedy: &str| Err(format!("`{}`: {what}; {remedy}", without_credentials(text)));
         let Some((scheme, rest)) = text.split_once("://") else {
             return wrong("the URL has no scheme", FORM);
         };
@@ -65,8 +66,8 @@ impl FromStr for Url {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.contains('@') {
             return wrong(
-                "the URL contains a user, which weir would store with the run",
-                "remove the user from the URL",
+                "the URL contains credentials, which weir would store with the run",
+                "remove them from the URL",
             );
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -95,6 +96,16 @@ impl FromStr for Url {
             path: path.trim_end_matches('/').to_owned(),
             authority: authority.to_owned(),
         })
+    }
+}
+
+/// Replaces user and password by `***`, so that no error prints them.
+fn without_credentials(text: &str) -> String {
+    let scheme = text.find("://").map_or(0, |at| at + 3);
+    let authority = text[scheme..].find(['/', '?', '#']).map_or(text.len(), |length| scheme + length);
+    match text[scheme..authority].rfind('@') {
+        Some(at) => format!("{}***{}", &text[..scheme], &text[scheme + at..]),
+        None => text.to_owned(),
     }
 }
 
@@ -165,11 +176,19 @@ mod tests {
             ("http://a:99999", "correct the port"),
             ("http://[::1]x", "correct the port"),
             ("http://a/x y", "percent-encode this character"),
-            ("http://u:p@a", "store with the run; remove the user"),
             ("http://a/x?y", "remove everything after the path"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.starts_with(&format!("`{text}`: ")) && error.contains(said), "{error}");
+        }
+        for (text, shown) in [
+            ("http://u:p@a", "`http://***@a`: the URL contains credentials"),
+            ("http://u:p@a/x?y", "`http://***@a/x?y`: the URL contains a query"),
+            ("ftp://u:p@q@a", "`ftp://***@a`: the scheme is not supported"),
+            ("u:p@a", "`***@a`: the URL has no scheme"),
+        ] {
+            let error = text.parse::<Url>().unwrap_err();
+            assert!(error.starts_with(shown), "{error}");
         }
     }
 }

@@ -14,13 +14,13 @@ pub(crate) fn said(result: Result<impl std::fmt::Debug, LabError>, expected: &st
     assert!(error.is_wrong_use(), "{error:?}");
 }
 
-/// Checks the only error of a scenario in which `text` follows two valid lines and precedes valid loads.
+/// Puts `text` between two valid lines and valid loads, and checks the only error of this scenario.
 #[track_caller]
 pub(crate) fn check(text: &str, expected: &str) {
     said(read(&format!("{HEAD}{text}{LOADS}")), expected);
 }
 
-/// Checks the only error of a scenario in which `loads` follows two valid lines.
+/// Appends `loads` to two valid lines, and checks the only error of this scenario.
 #[track_caller]
 pub(crate) fn check_loads(loads: &str, expected: &str) {
     said(read(&format!("{HEAD}{loads}")), expected);
@@ -105,7 +105,7 @@ fn invalid_popularities_and_cold_starts_are_rejected() {
     let [cold_start, no_file] = error.each() else { panic!("{error}") };
     assert_eq!(
         cold_start.to_string(),
-        "side.yaml:3:13: cold_start: `mine` has its own configuration, so weir cannot recognize its first response"
+        "side.yaml:3:13: cold_start: `mine` uses `config`, so weir cannot recognize the first response of this gateway"
     );
     assert!(no_file.to_string().contains("gateways[0].config: "), "{no_file}");
 }
@@ -133,7 +133,7 @@ fn invalid_slow_clients_are_rejected() {
     );
     check(
         "slow: { heads: 1 }\ntopology: { tls: true }\n",
-        "side.yaml:3:7: slow: slow clients send plain HTTP, and the gateways listen for TLS | remove `slow`, or \
+        "side.yaml:3:7: slow: slow clients send plain HTTP, but the gateways listen for TLS | remove `slow`, or \
          `tls` from the topology",
     );
 }
@@ -340,7 +340,7 @@ fn invalid_shapes_and_mixes_are_located() {
     load(
         "closed, connections: many",
         "side.yaml:3:43: `many` is not a whole number | \
-         write it like 32, 1..60 (ramp), 1..60..5 or 1,10,60 (steps)",
+         write it like `32`, `1..60` (ramp), `1..60..5` or `1,10,60` (steps)",
     );
     load(
         "closed, connections: 1..8, requests: 5",

@@ -26,7 +26,7 @@ fn invalid_faults_are_rejected() {
     check_faults(
         "{ at: 1s, do: return }",
         "side.yaml:4:24: faults[0].do: replica 1 cannot return: no earlier fault stops it | remove this fault, \
-         or add a fault that stops the replica before it",
+         or add an earlier fault that stops the replica",
     );
     check_faults(
         "{ at: 1s, do: kill }, { at: 2s, do: stall }",
@@ -55,7 +55,7 @@ fn invalid_faults_are_rejected() {
     check(
         "origin: { replicas: 2 }\nchanges: { every: 1s, of: [endpoints] }\nfaults: [{ at: 1s, do: kill }]\n",
         "side.yaml:4:28: changes.of[0]: changes of `endpoints` and `faults` cannot be combined | remove \
-         `faults`, or `endpoints` from this list",
+         `endpoints` from this list, or remove `faults`",
     );
     said(
         read(&format!(
@@ -113,7 +113,7 @@ fn invalid_faults_of_services_are_rejected() {
         nats,
         "{ at: 1s, do: kill }, { at: 2s, service: nats, do: return }",
         "side.yaml:3:61: faults[1].do: nats cannot return: no earlier fault stops it | remove this fault, or \
-         add a fault that stops the service before it",
+         add an earlier fault that stops the service",
     );
     check_faults(
         nats,
@@ -131,7 +131,7 @@ fn invalid_faults_of_services_are_rejected() {
     said(
         read(&of_upstream("{ at: 1s, replica: 1, do: kill }")),
         "side.yaml:5:29: faults[0].replica: the upstream is the service `kubernetes-api`, which has no replicas | \
-         add `service: kubernetes-api` instead of a replica",
+         use `service: kubernetes-api`, without `replica`",
     );
     check_faults(
         nats,

@@ -203,7 +203,7 @@ fn quick_shortens_registration_intervals_like_loads() {
         (scenario.gateways[1].set.named("every").unwrap().clone(), duration)
     };
     assert_eq!(of("20s"), (json!("4s"), Duration::from_secs(12)));
-    // An empty setting means no interval, so the phase is divided by 20.
+    // An empty setting means no interval, so `quick` divides the phase by 20, not by 5.
     assert_eq!(of("\"\""), (json!(""), Duration::from_secs(3)));
     let set =
         Overrides { quick: true, set: vec!["gateways.bus.set.every=20s".into()], ..Overrides::default() };

@@ -44,7 +44,7 @@ fn read_with(text: &str, overrides: &Overrides) -> Result<Checked, LabError> {
     weir_lab::read(&source(text), overrides, &known())
 }
 
-/// A run of `checked` as it is stored.
+/// A stored run of the scenario `checked`.
 fn run_of(checked: &Checked, seed: u64) -> Run {
     Run {
         schema_version: SCHEMA_VERSION,

@@ -76,7 +76,7 @@ fn more_repeats_keep_the_order_of_the_first() {
     assert_eq!(five.cells[..three.cells.len()], three.cells);
 }
 
-/// A run of three repeats, and its scenario with `repeats` repeats.
+/// A run with three repeats, and its scenario changed to `repeats` repeats.
 fn three_and(repeats: u32) -> (Run, Checked) {
     let run = run_of(&read(EXAMPLE).unwrap(), 5);
     let checked = weir_lab::read_again(&run, Some(repeats), &known()).unwrap();

@@ -47,6 +47,7 @@ fn unsupported_fields_of_another_server_are_rejected_by_name() {
         ("service", "exp:1ms"),
         ("servers", "2"),
         ("stall", "1ms/1s"),
+        ("drift", "1ms/10s"),
         ("seed", "7"),
         ("spin", "true"),
         ("errors", "1%"),
@@ -60,7 +61,7 @@ fn unsupported_fields_of_another_server_are_rejected_by_name() {
             &format!("{{ driver: nginx, {field}: {value} }}"),
             &format!(
                 "side.yaml:4:{column}: origin.{field}: an origin with the driver `nginx` has no `{field}` | \
-                 remove `{field}`, or remove `driver`: the built-in origin has `{field}`"
+                 remove `{field}`, or remove `driver`: only the built-in origin has `{field}`"
             ),
         );
     }

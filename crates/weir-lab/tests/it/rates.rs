@@ -132,8 +132,8 @@ fn invalid_changes_are_located() {
     let of = |kinds: &str, more: &str| format!("changes: {{ every: 1s, of: [{kinds}] }}\n{more}{LOADS}");
     check(
         &of("", ""),
-        "side.yaml:3:27: changes.of: the list is empty | list `routes`, `endpoints` or `certificates`, or \
-         remove `of` to change routes",
+        "side.yaml:3:27: changes.of: the list is empty | add `routes`, `endpoints` or `certificates`; \
+         without `of`, weir changes routes",
     );
     check(
         &of("routes, routes", ""),

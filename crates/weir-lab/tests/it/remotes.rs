@@ -188,7 +188,7 @@ fn invalid_remote_gateways_are_located() {
         "origin: { body: 64KiB }\n",
         "3",
         "origin: remote gateways do not use the origin of the \
-        scenario | remove `origin`; `direct` of a gateway is the URL of its upstream",
+        scenario | remove `origin`; a gateway can name its upstream with `direct`",
     );
     check(
         &remote(""),

@@ -39,7 +39,7 @@ fn a_search_without_limits_uses_its_loads_objective() {
     refused(
         "model: open, search: {}, objective: { max: 20ms }",
         "loads.capacity.search: a search cannot limit \
-        `max`: at any rate, it grows with the number of requests | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        `max`: at every rate, `max` grows with the number of requests | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
     );
 }
 

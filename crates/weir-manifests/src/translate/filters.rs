@@ -144,7 +144,7 @@ fn rewrite_of(rule: &RuleOf<'_, '_>, filter: &RewriteFilter, place: &str) -> Res
     let (path, prefix) = replacement(rule, filter.path.as_ref(), place)?;
     Ok(match (filter.hostname.clone(), path, prefix) {
         (None, None, None) => None,
-        // A rewrite of only the prefix has a cheaper form.
+        // If only the prefix changes, `Rewrite::Prefix` is enough and cheaper.
         (None, None, Some(prefix)) => Some(Rewrite::Prefix(prefix)),
         (host, path, prefix) => Some(Rewrite::Parts(Box::new(RewriteParts { host, path, prefix }))),
     })

@@ -75,8 +75,8 @@ impl<'m> GatewayView<'m> {
         lower(self.listener(position))
     }
 
-    /// Whether another listener of this port handles all hosts of `name`, and is more specific than the listener at
-    /// `position`.
+    /// Whether a listener of this port matches all hosts of the hostname `name`, and is more specific than the listener
+    /// at `position`.
     pub(super) fn is_taken(&self, port: &Port, position: usize, name: &str) -> bool {
         let own = self.hostname(position);
         port.listeners.iter().any(|&other| {
@@ -85,7 +85,7 @@ impl<'m> GatewayView<'m> {
         })
     }
 
-    /// Whether another listener of the port is less specific, and also matches all hosts of the listener at `position`.
+    /// Whether another listener of the port matches all hosts of the listener at `position`, and more hosts.
     pub(super) fn is_within_another(&self, port: &Port, position: usize) -> bool {
         let Some(own) = self.hostname(position) else { return false };
         port.listeners.iter().any(|&other| is_narrower(self.hostname(other).as_deref(), &own))

@@ -28,8 +28,8 @@ struct Making<'c, 'm> {
     secrets: BTreeSet<Name>,
 }
 
-/// The certificates of a port. For each certificate and each of its hosts, the second list contains the index of a
-/// listener and the index of its certificate reference.
+/// The certificates of a port, and for each certificate a list of references, one per host. A reference consists of the
+/// index of the listener and the index in its `certificateRefs`.
 type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
@@ -206,8 +206,8 @@ impl Making<'_, '_> {
     }
 }
 
-/// The passthrough entries of a port, by server name. A client is handled by the listener with the most specific
-/// hostname; if this listener is for passthrough and has no TLSRoute for the server name, the connection is closed.
+/// The passthrough entries of a port, by server name. The listener with the most specific hostname handles a client. If
+/// this is a passthrough listener without a TLSRoute for the server name, the gateway closes the connection.
 fn by_name(gateway: &GatewayView<'_>, port: &Port, sealed: &[PassedOn]) -> Vec<Passthrough> {
     let mut entries: Vec<Passthrough> = sealed.iter().map(|passed_on| passed_on.entry.clone()).collect();
     let protocol = |listener: usize| gateway.listener(listener).protocol;

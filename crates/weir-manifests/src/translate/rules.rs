@@ -30,7 +30,7 @@ pub(super) struct RuleOf<'c, 'm> {
     pub(super) path: String,
 }
 
-/// Listeners at which a route has the same hosts. An empty list of hosts stands for every host.
+/// A group of listeners at which a route matches the same `hosts`. If `hosts` is empty, the route matches every host.
 struct Group {
     hosts: Vec<String>,
     listeners: Vec<String>,

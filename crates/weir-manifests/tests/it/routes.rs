@@ -305,7 +305,7 @@ fn names_are_ordered_with_their_namespaces() {
     let documents: Vec<&str> = documents.into_iter().map(String::as_str).collect();
     // `namespace/name` is compared as one string, in which `-` sorts before `/`.
     assert_eq!(found(&table(&documents), 80, "a.test/"), "HTTPRoute x-y/a rules[0]");
-    // TLSRoutes have the same precedence: the route in namespace `x-y` wins.
+    // TLSRoutes are ordered in the same way, so the route in namespace `x-y` wins.
     let open = open.replace("protocol: HTTP,", "protocol: TLS, tls: { mode: Passthrough },");
     let sealed = |text: String| text.replace("HTTPRoute", "TLSRoute");
     let to_other = sealed(of("x-y", "a")).replace("name: b,", "name: c,");

@@ -176,7 +176,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes half of an echo, or half of the buffered bytes if its length is unknown.
+    /// Writes only half of an echo's body. If the length of the body is unknown, writes half of the buffered bytes.
     async fn write_half_echo(&mut self, body_bytes: Option<u64>) -> io::Result<()> {
         let mut left_bytes = body_bytes.unwrap_or(self.held.len() as u64) / 2;
         while left_bytes > 0 {

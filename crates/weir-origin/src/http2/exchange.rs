@@ -21,7 +21,7 @@ use crate::outcome::Outcome;
 use crate::stats::Event;
 use crate::worker::Worker;
 
-/// Pause between two checks of a full socket. Pending data is written before a stream is reset.
+/// Pause between two checks of a full socket. A stream is reset only after pending data is written.
 const PRESSURE_PAUSE: Duration = Duration::from_millis(1);
 
 /// An HTTP/2 request and everything that is needed for its response.
@@ -248,8 +248,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends a part of a body that repeats `kept`. If the body ends with this part, `last` is the status of the
-    /// response, which is then counted.
+    /// Sends the byte range `part` of a body that consists of `kept` repeated. `last` is given if the range ends the
+    /// body: the response is then counted with this status.
     async fn send_repeated(
         &self,
         send: &mut SendStream<Bytes>,

@@ -1,5 +1,5 @@
-//! The bytes of an HTTP/2 connection. Bytes that were read to detect the protocol are returned first. The
-//! connection can check whether the socket is full.
+//! The byte stream of an HTTP/2 connection. Reads first return the bytes that were read to detect the protocol. Writes
+//! record in `Pressure` whether the socket is full.
 
 use std::cell::Cell;
 use std::io;

@@ -1,11 +1,16 @@
 //! Decides the outcome of each request: a fixed pattern that meets every share exactly, over all workers.
 //!
 //! Each outcome has a share, and is scheduled like a periodic task with deadlines. With a share of 0.1, each period has
-//! 10 requests, and one of them gets this outcome. In general, the j-th request with an outcome comes at the earliest
-//! when `number x share` exceeds j - 1, and at the latest when it reaches j.
+//! 10 requests, and one of them gets this outcome. In general, the j-th request with the outcome comes in period j. The
+//! bounds of this period are the smallest numbers for which:
 //!
-//! All deadlines can be met if the shares sum to at most 1. So after any number of requests, the count of each outcome
-//! is `number x share`, rounded down, or one more.
+//! ```text
+//! first request of period j: number x share > j - 1
+//! last request (deadline): number x share >= j
+//! ```
+//!
+//! `number` counts all requests from 1. All deadlines can be met if the shares sum to at most 1. So after any number of
+//! requests, the count of each outcome is `number x share`, rounded down, or one more.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,8 +24,8 @@ pub(crate) struct Outcomes(Mutex<Pattern>);
 #[derive(Debug)]
 struct Pattern {
     seen: u64,
-    /// The part for successful responses is first. If several parts have the same deadline, the first one is chosen. So
-    /// a fault comes at its deadline, and not earlier.
+    /// If several parts have the same deadline, the first one in this list is chosen. The part for successful responses
+    /// is first, so it comes before faults with the same deadline.
     parts: Vec<Part>,
 }
 
@@ -29,7 +34,7 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The request number at which this part must be chosen at the latest.
+    /// The next choice of this part must be at or before the request with this number.
     deadline: u64,
 }
 
@@ -73,7 +78,8 @@ impl Part {
         part
     }
 
-    /// Whether the period of this part's next request has started.
+    /// Whether this part may get the request `number`. It may if it has fewer requests than its share of the first
+    /// `number` requests.
     fn is_begun(&self, number: u64) -> bool {
         number as f64 * self.share > self.given as f64
     }
@@ -83,8 +89,8 @@ impl Part {
         self.deadline = self.next_deadline();
     }
 
-    /// Returns the first request number for which `number x share` reaches `given + 1`. The quotient is only the start
-    /// of the search, because it may be rounded.
+    /// Returns the smallest `number` for which `number * share`, rounded down, is at least `given + 1`. The search
+    /// starts one below `(given + 1) / share`, because this quotient may be rounded.
     fn next_deadline(&self) -> u64 {
         let wanted = self.given + 1;
         let reaches = |number: u64| (number as f64 * self.share) as u64 >= wanted;

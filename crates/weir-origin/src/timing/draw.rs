@@ -4,8 +4,8 @@ use std::f64::consts::TAU;
 
 use weir_document::{DELAY_MAX, Delay};
 
-/// Makes these times independent of the times of a load generator with the same seed. With the same random numbers,
-/// long service times would always follow long gaps, and queues would be shorter than in theory.
+/// Makes the origin's random times independent of a load generator with the same seed. If both used the same random
+/// numbers, long service times would always follow long gaps, and queues would be shorter than in theory.
 const STREAM: u64 = 0x7374_7265_6121_0001;
 
 /// Maximum of a random time, in nanoseconds.

@@ -91,8 +91,8 @@ mod tests {
         check(2, &[(0, 10), (0, 4), (1, 3), (2, 1), (20, 1)], &[(0, 10), (0, 4), (4, 7), (7, 8), (20, 21)]);
         // The third request is short, but still waits until the second has started.
         check(2, &[(0, 100), (0, 100), (0, 1), (0, 1)], &[(0, 100), (0, 100), (100, 101), (100, 101)]);
-        // The second request has an earlier arrival time from another worker's clock, but is added later. It is still
-        // served after the first one.
+        // The second request is added after the first one, but has an earlier arrival time, from the clock of another
+        // worker. It is still served second.
         check(1, &[(10, 5), (9, 5)], &[(10, 15), (15, 20)]);
         check(1, &[(5, u64::MAX), (6, 1)], &[(5, u64::MAX), (u64::MAX, u64::MAX)]);
     }
@@ -119,8 +119,9 @@ mod tests {
 
     #[test]
     fn mean_waits_match_erlang() {
-        // M/M/1 at 50 % load: the mean wait is rho / (1 - rho) times the mean service time. M/M/4 at 80 % load: it is C
-        // / (4 - 3.2) times the mean service time. C = 0.5964 is the Erlang C probability of a wait.
+        // Expected mean waits, in mean service times:
+        // - M/M/1 at 50 % load: rho / (1 - rho), with rho = 0.5.
+        // - M/M/4 at 80 % load: C / (4 - 3.2), with C = 0.5964, the Erlang C probability of a wait.
         for (servers, gap, theory_ns) in [(1, "exp:20ms", 10e6), (4, "exp:3125us", 0.5964 / 0.8 * 10e6)] {
             let (gaps, services) =
                 (Draws::new(gap.parse().unwrap(), 3), Draws::new("exp:10ms".parse().unwrap(), 4));

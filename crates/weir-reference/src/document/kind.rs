@@ -11,47 +11,55 @@ use crate::markdown::{listed, slug};
 impl<'s> Writer<'s> {
     /// Describes the type of a value at `place`. If the type has a section, the description is a link to it.
     pub(super) fn kind(&mut self, schema: &'s Value, place: &str) -> String {
-        if let Some(name) = reference_in(schema) {
-            return self.named_kind(name, place);
+        match &self.kinds(schema, place)[..] {
+            [] => "any value".to_owned(),
+            kinds => listed(kinds),
         }
-        if let Some(words) = schema.get("enum") {
-            return listed(&array(words).map(|word| format!("`{}`", flow(word))).collect::<Vec<_>>());
-        }
-        if let Some(word) = schema.get("const") {
-            return format!("`{}`", flow(word));
-        }
-        if choices(schema).next().is_some() {
-            let kinds: Vec<String> = choices(schema).map(|choice| self.kind(choice, place)).collect();
-            return listed(&kinds);
-        }
-        let kinds: Vec<String> =
-            type_names(schema).into_iter().map(|name| self.simple_kind(name, schema, place)).collect();
-        if kinds.is_empty() { "any value".to_owned() } else { listed(&kinds) }
     }
 
-    fn named_kind(&mut self, name: &'s str, place: &str) -> String {
+    /// Describes each type that a value at `place` can have.
+    fn kinds(&mut self, schema: &'s Value, place: &str) -> Vec<String> {
+        if let Some(name) = reference_in(schema) {
+            return self.named_kinds(name, place);
+        }
+        if let Some(words) = schema.get("enum") {
+            return array(words).map(|word| format!("`{}`", flow(word))).collect();
+        }
+        if let Some(word) = schema.get("const") {
+            return vec![format!("`{}`", flow(word))];
+        }
+        if choices(schema).next().is_some() {
+            return choices(schema).flat_map(|choice| self.kinds(choice, place)).collect();
+        }
+        type_names(schema).into_iter().map(|name| self.simple_kind(name, schema, place)).collect()
+    }
+
+    fn named_kinds(&mut self, name: &'s str, place: &str) -> Vec<String> {
         let named = self.definition(name);
         if is_of_forms(named) {
             let what = if words(named).len() == choices(named).count() { "words" } else { "forms" };
-            return format!("[one of several {what}](#{})", self.anchor_of(name, place, named));
+            return vec![format!("[one of several {what}](#{})", self.anchor_of(name, place, named))];
         }
         if named.get("properties").is_some() {
-            return format!("[mapping](#{})", self.anchor_of(name, place, named));
+            return vec![format!("[mapping](#{})", self.anchor_of(name, place, named))];
         }
         match description(named).filter(|description| is_value(named, description)) {
             Some(description) => {
                 let words = in_words(name);
                 self.values.insert(words.clone(), description);
-                format!("[{words}](#{})", slug(VALUES))
+                vec![format!("[{words}](#{})", slug(VALUES))]
             }
-            None => self.kind(named, place),
+            None => self.kinds(named, place),
         }
     }
 
     fn simple_kind(&mut self, name: &str, schema: &'s Value, place: &str) -> String {
         match name {
             "array" => match schema.get("items") {
-                Some(items) => format!("list of {}", self.kind(items, &format!("{place}[]"))),
+                Some(items) => {
+                    let kind = self.kind(items, &format!("{place}[]"));
+                    format!("list of {}", kind.replacen("mapping of", "mappings of", 1))
+                }
                 None => "list".to_owned(),
             },
             "object" => self.mapping(schema, place),
@@ -75,7 +83,7 @@ impl<'s> Writer<'s> {
             Some(_) => format!("[mapping](#{})", self.anchor(place, schema)),
             None => match values(schema) {
                 Some(values) => {
-                    format!("mapping of names to: {}", self.kind(values, &format!("{place}.NAME")))
+                    format!("mapping of names to {}", self.kind(values, &format!("{place}.NAME")))
                 }
                 None => "mapping".to_owned(),
             },
@@ -83,7 +91,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// Whether a named type is a text, or a number whose description explains how it is written.
+/// Whether a named type is a text without fixed choices, or its description contains `with its unit, like`.
 fn is_value(named: &Value, description: &str) -> bool {
     let is_text = type_names(named).contains(&"string");
     description.contains(" with its unit, like ") || is_text && named.get("enum").is_none()

@@ -40,7 +40,7 @@ pub(super) fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     choices.filter(|choice| choice["type"] != "null")
 }
 
-/// Whether the alternatives of a type need a section of their own: each has a description, and either some are
+/// Whether the alternatives of a type need a separate section. They need one if all have a description, and if some are
 /// mappings or there are too many for a table cell.
 pub(super) fn is_of_forms(schema: &Value) -> bool {
     let is_mapping = |choice: &Value| choice.get("properties").is_some();
@@ -50,7 +50,7 @@ pub(super) fn is_of_forms(schema: &Value) -> bool {
         && choices(schema).all(|choice| description(choice).is_some() && reference_in(choice).is_none())
 }
 
-/// The alternatives of a value that are fixed words (`const` in the schema).
+/// The alternatives in the schema that are one fixed word (`const`).
 pub(super) fn words(schema: &Value) -> Vec<&Value> {
     choices(schema).filter(|choice| choice.get("const").is_some()).collect()
 }

@@ -18,7 +18,7 @@ pub(super) struct Writer<'s> {
     anchors: BTreeMap<&'s str, String>,
     titles: BTreeSet<String>,
     queue: VecDeque<Section<'s>>,
-    /// The forms of values to which sections link: name and description.
+    /// Descriptions of types by name, for the section `Forms of values`.
     pub(super) values: BTreeMap<String, String>,
 }
 
@@ -122,8 +122,8 @@ impl<'s> Writer<'s> {
         meaning
     }
 
-    /// The words that a field, or an element of a list field, can have as its value. Empty if its type has no words, or
-    /// has a section of its own.
+    /// The words that are allowed as value of a field, or as elements of a list field. Empty if there are none, or if a
+    /// separate section describes the field's type.
     fn words_of(&self, field: &Value) -> Vec<&'s Value> {
         let own = [field, &field["items"]];
         let mut referred = own.into_iter().chain(array(&field["anyOf"])).chain(array(&field["oneOf"]));

@@ -42,7 +42,7 @@ fn plot(summary: &Summary, added: &AddedLatency, name: &str) -> Option<Plot> {
         section: "added-latency",
         note: "",
         id: format!("added-{name}-over-asked-rate"),
-        title: format!("{title} over offered rate"),
+        title: format!("{title} by offered rate"),
         setting: "gateway minus direct, in the same repeat".into(),
         x: Scale::of_values("offered rate", Unit::PerSecond, &values),
         y: Scale::of_differences(&title, Unit::Nanoseconds, reach(&panels).into_iter()),

@@ -3,7 +3,7 @@
 use crate::model::plot::{Line, Spot};
 use crate::model::scale::Scale;
 
-/// A chart line that draws a vertical line at each position in `at`.
+/// A chart [`Line`] that consists of vertical strokes, one at each position in `at`.
 pub(crate) fn marks(name: &str, color: &'static str, at: &[f64], y: &Scale) -> Line {
     let mark = |at: &f64| [Spot::at(*at, Some(y.low)), Spot::at(*at, Some(y.high)), Spot::at(*at, None)];
     Line {

@@ -9,7 +9,7 @@ use weir_results::DIRECT;
 const FREE_COLORS: [&str; 11] =
     ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 
-/// The data in the page for its script, which draws charts and computes the number of instances.
+/// Data for the script of the page. The script draws charts and computes the number of instances.
 #[derive(Serialize)]
 pub(crate) struct Data<'a> {
     gateways: Vec<Colored<'a>>,

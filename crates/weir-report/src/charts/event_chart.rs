@@ -188,8 +188,8 @@ fn per_second(second: &LoadSecond, count: u64) -> Option<f64> {
     (second.length_s > 0.0).then(|| count as f64 / second.length_s)
 }
 
-/// A latency quantile in a second. Lost requests count as slower than all responses. If the quantile falls on a lost
-/// request, it is not drawn.
+/// A latency quantile of the requests in `second`. Lost requests count as slower than all responses. If the quantile
+/// falls on a lost request, it is not drawn.
 fn latency(second: &LoadSecond, share: f64) -> Option<f64> {
     let histogram = second.latency.decode().ok()?;
     quantile_ns(&histogram, second.lost, share).map(|ns| ns as f64)

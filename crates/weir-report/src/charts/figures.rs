@@ -28,7 +28,7 @@ const TIME: (f64, f64) = (640.0, 240.0);
 /// Width and height in pixels of a latency curve.
 const CURVE: (f64, f64) = (880.0, 400.0);
 
-/// A metric of a gateway at a load point that is drawn as a bar.
+/// A metric that the page shows as one bar chart per load point, with a bar for each gateway.
 struct OfRow {
     /// The name of the metric in IDs of the page.
     name: &'static str,
@@ -57,7 +57,7 @@ const P99: OfRow =
 /// All charts of the page.
 #[derive(Default, Serialize)]
 pub(crate) struct Figures {
-    /// Charts by the axes of the run, and of events and headroom; the key is the chart's ID.
+    /// The charts of the axes, of faults and changes, of headroom, and of added latency. The key is the chart's ID.
     plots: BTreeMap<String, PageFigure>,
     /// The charts of each load point; the key is the ID of the load point.
     points: BTreeMap<String, Vec<PageFigure>>,
@@ -70,7 +70,7 @@ pub(crate) struct Figures {
 /// One chart of the page.
 #[derive(Serialize)]
 struct PageFigure {
-    /// The ID of its element, and the name of its CSV file.
+    /// The chart's ID. The chart's HTML element and CSV file are named after it.
     id: String,
     title: String,
     setting: String,

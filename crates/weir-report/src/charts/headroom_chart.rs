@@ -1,5 +1,5 @@
-//! Charts of headroom, which is how far a load is from saturation: latency by throughput with the fitted curve and
-//! its knee, throughput by connections, and whole cells over time.
+//! Charts of headroom, which is how far a load is from saturation. They show latency by throughput with the fitted
+//! curve and its knee, throughput by connections, and values over time for all loads of a cell.
 
 use weir_analysis::headroom::{CURVE_LATENCIES, Course, Curve, CurveSpot, Over, Scalability, course};
 use weir_analysis::{Axes, Summary, axes_words};
@@ -55,7 +55,7 @@ pub(crate) fn headroom_chart(id: &str, setting: &str, datasets: &[Labelled<'_, C
         section: "headroom",
         note: NOTE,
         id: id.to_owned(),
-        title: "Headroom: latency over throughput".into(),
+        title: "Headroom: latency by throughput".into(),
         setting: setting.to_owned(),
         x: Scale::from_zero("throughput", Unit::PerSecond, greatest).within(),
         y,
@@ -185,7 +185,7 @@ fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
         section: "headroom",
         note: NOTE,
         id: format!("{PREFIX}over-{over}-{}", slug(&setting)),
-        title: format!("Throughput over {over}, and the Universal Scalability Law"),
+        title: format!("Throughput by {over}, and the Universal Scalability Law"),
         setting,
         x: Scale::from_zero(over, unit, greatest).within(),
         y: Scale::of_figures("throughput", Unit::PerSecond, reach(&panels).into_iter()),
@@ -195,8 +195,8 @@ fn scalability_chart(summary: &Summary, found: &[Scalability]) -> Option<Plot> {
     })
 }
 
-/// Draws CPU, throughput and p99 latency of whole cells of the first repeat over time. There is a panel for each
-/// combination of values of the axes, and a line for each gateway.
+/// Draws CPU, throughput and p99 latency over time, for all loads of each cell in the first repeat. There is a panel
+/// for each combination of values of the axes, and a line for each gateway.
 fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let mut points: Vec<&Axes> = Vec::new();
     for curve in &summary.headroom.curves {
@@ -208,7 +208,7 @@ fn over_time(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     let courses_at = |axes: &Axes| {
         let mut here: Vec<&Cell> =
             cells.iter().filter(|cell| cell.key.axes == *axes && cell.key.repeat == 0).collect();
-        // The second direct baseline is left out, because it is not a gateway.
+        // A second direct baseline (`twin: true`) is left out, because it is not in `summary.gateways`.
         here.retain(|cell| place(cell).is_some());
         here.sort_by_key(|cell| place(cell));
         let courses = here.into_iter().filter_map(|cell| Some((cell.key.gateway.as_str(), course(cell)?)));
@@ -334,7 +334,11 @@ mod tests {
         assert_eq!(names(1), ["1.20", "1.22"], "a refused fit is not drawn");
         assert_eq!(names(2)[4..], ["1.20, knee", "1.22, knee"]);
         let fitted = &plot.panels[0].lines[1].spots;
-        assert_eq!((fitted[0].x, fitted.last().unwrap().x), (100.0, 400.0), "only the range of valid points");
+        assert_eq!(
+            (fitted[0].x, fitted.last().unwrap().x),
+            (100.0, 400.0),
+            "the fitted line covers only the range of valid points"
+        );
         let spot = &plot.panels[0].lines[0].spots[1];
         let [low, high] = spot.interval.unwrap();
         assert!(spot.x == 200.0 && (low - 180_000.0).abs() < 1e-3 && (high - 220_000.0).abs() < 1e-3);

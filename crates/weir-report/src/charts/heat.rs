@@ -9,7 +9,7 @@ pub(crate) const LEAST_SHARE: f64 = 1e-4;
 
 /// The digits of the compact form, for values from 0 to 63.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Number of decades of shares in the compact form, from 1 downwards.
+/// Number of decades that the compact form covers: shares from 1e-6 to 1.
 const DECADES: f64 = 6.0;
 /// Number of steps into which the compact form divides [`DECADES`].
 const STEPS: f64 = 4094.0;
@@ -23,9 +23,10 @@ pub(crate) struct HeatMap<'a> {
 
 /// A heat map in the compact form.
 ///
-/// Each column is a text. Its first digit is the index of the first row that is not empty. Then follow the shares from
-/// this row to the last row that is not empty, with two digits each. The two digits encode an integer: 0 for an empty
-/// field, otherwise `1 + 4094 (log10(share) + 6) / 6`, rounded. Rounding changes a share by at most 0.2 %.
+/// Each column is a text of base-64 digits ([`DIGITS`]). The first digit is the index of the first row that is not
+/// empty. Two digits follow for each row from there to the last row that is not empty. They encode the row's share of
+/// responses as an integer: 0 for an empty row, otherwise `1 + 4094 (log10(share) + 6) / 6`, rounded. Rounding changes
+/// a share by at most 0.2 %.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Packed {
     /// Start of each column, and end of the last column, in seconds.

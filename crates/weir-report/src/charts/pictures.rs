@@ -17,7 +17,7 @@ pub(crate) const FOLDER: &str = "charts";
 /// One picture file.
 pub(crate) struct Picture {
     pub(crate) id: String,
-    /// Its path relative to the report folder.
+    /// Path of the file, relative to the report folder.
     pub(crate) path: String,
     pub(crate) title: String,
     pub(crate) shows: Shows,
@@ -35,8 +35,8 @@ pub(crate) enum Shows {
     Point(usize),
 }
 
-/// Draws all pictures of the run `name`: its headline values, the charts in `plots`, and the latency curves, the
-/// charts over time and the heat maps of each load point.
+/// Draws all pictures of the run `name`: headline values, the charts in `plots`, and charts of findings. For each load
+/// point, draws latency curves, charts over time and heat maps.
 pub(crate) fn pictures(
     name: &str,
     summary: &Summary,

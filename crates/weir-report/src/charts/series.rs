@@ -1,4 +1,5 @@
-//! Charts over time, and latency curves by quantile: for a load point, and for one cell.
+//! Charts over time and latency curves, for load points and for single cells. A latency curve shows latency by
+//! quantile.
 
 use weir_analysis::{Heat, Point, Summary, Timeline};
 use weir_results::{Changed, Histogram, Part, Role};

@@ -53,7 +53,8 @@ const CPU: Metric = Metric {
     of: |row| Some(&row.cpu_us_per_request),
 };
 
-/// Load points along one horizontal scale. They have the same load, or loads of different size.
+/// Load points along one horizontal scale. The scale shows the values of an axis for one load, or the sizes of several
+/// loads.
 struct Sweep<'a> {
     /// The title of the horizontal scale. `slug` names the scale in file names.
     title: String,
@@ -107,8 +108,10 @@ fn name_apart(plots: &mut [Plot]) {
     }
 }
 
-/// The charts of one load: metrics by the axis that changes fastest, scaling by the CPU limit, and CPU time by the
-/// size of the load.
+/// The charts of one load:
+/// - metrics over the axis that changes fastest;
+/// - throughput and efficiency over the CPU limit;
+/// - CPU time over the size of the load.
 fn of_load(run: &Run, summary: &Summary, load: &str, points: &[&Point]) -> Vec<Plot> {
     let axes: Vec<Axis> = paths(run, points)
         .iter()
@@ -297,7 +300,7 @@ fn scaling_plots(summary: &Summary, sweep: &Sweep<'_>) -> Vec<Plot> {
         };
         gateways().map(of_gateway).filter(|line| !line.spots.is_empty()).collect()
     };
-    let title = "Efficiency: throughput per core relative to the lowest limit";
+    let title = "Efficiency: throughput per core (lowest limit = 100 %)";
     [
         sweep.plot("Scaling: throughput", "scaling", Unit::PerSecond, throughput),
         sweep.plot(title, "efficiency", Unit::Share, efficiency),
@@ -336,7 +339,7 @@ impl Sweep<'_> {
             section: "",
             note: "",
             id: format!("{slug}-over-{}", self.slug),
-            title: format!("{name} over {}", self.title),
+            title: format!("{name} by {}", self.title),
             setting: self.setting.clone(),
             x: Scale::of_values(&self.title, self.unit, &self.values),
             y: Scale::of_figures(name, unit, reach(&panels).into_iter()),

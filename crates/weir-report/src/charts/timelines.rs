@@ -12,7 +12,7 @@ const STEPS_IN_ALL: usize = 24_000;
 
 /// The timeline of one load in one cell.
 pub(crate) struct CellTimeline<'a> {
-    /// The index of its load point in the summary.
+    /// The index of the load point in the summary.
     pub(crate) point: usize,
     pub(crate) cell: &'a Cell,
     pub(crate) measurement: &'a Measurement,

@@ -117,7 +117,8 @@ fn later_and_costs(sizing: &Sizing) -> Option<Table> {
     ((has_growth || has_price) && !rows.is_empty()).then_some(Table { caption, columns, rows })
 }
 
-/// The columns that identify an instance type. The flag is true if they include more than the name of the gateway.
+/// The columns that identify an instance type. The flag is true if one of them is `Instance type`; otherwise, the only
+/// column is `Gateway`.
 fn names(sizing: &Sizing) -> (Vec<Column>, bool) {
     let has_setting = sizing.offers.iter().any(|offer| !offer.setting.is_empty());
     let mut columns = vec![Column::text("Gateway", KEEP)];

@@ -140,7 +140,7 @@ fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     out
 }
 
-/// Draws a table without the columns that do not fit. The sentences of prose columns follow below the table.
+/// Draws a table without the columns that do not fit. The texts of prose columns follow as a list below the table.
 pub(crate) fn draw_table(table: &Table, width: usize, color: bool) -> String {
     let mut drawn = vec![draw_columns(table, width, color)];
     for column in (0..table.columns.len()).filter(|column| table.columns[*column].prose) {

@@ -7,7 +7,7 @@ use crate::model::scale::{Scale, Unit};
 /// A chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// The ID of its element in the page, and its file name in `charts/`.
+    /// The ID of the chart's element in the page, and the chart's file name in `charts/`.
     pub(crate) id: String,
     /// The section of the report that shows the chart; empty for the section of the axes.
     pub(crate) section: &'static str,
@@ -85,10 +85,10 @@ pub(crate) struct Spot {
 }
 
 impl Panel {
-    /// Returns the values of all marked lines at each position, in the order of the lines.
+    /// Returns one step per position on the x-axis, with the value of each marked line, in the order of the lines.
     ///
-    /// Gateways are measured at slightly different times. So positions are merged if they are closer than half of the
-    /// smallest step of a line.
+    /// Gateways are measured at slightly different times, so the positions of their values differ slightly. Positions
+    /// are merged if they are closer than half of the smallest gap between neighbouring values of any line.
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
         let lines: Vec<&Line> = self.marked().collect();
         let gaps = lines.iter().flat_map(|line| line.spots.windows(2)).map(|pair| pair[1].x - pair[0].x);
@@ -162,7 +162,8 @@ impl Spot {
                 let why: Vec<&str> =
                     figure.reasons().into_iter().map(|(reason, _)| reason_name(reason)).collect();
                 let all = quantity::counted(all as u64, "repeat");
-                format!("{valid} of {all} valid: {}", why.join(", "))
+                let valid = format!("{valid} of {all} valid");
+                if why.is_empty() { valid } else { format!("{}; {valid}", why.join(", ")) }
             }
         };
         let noise = if figure.noise.is_some() { ", noisy" } else { "" };
@@ -250,7 +251,7 @@ mod tests {
         );
         assert_eq!(
             words(&figure(1_000.0, &[&[], &[Reason::HostNoise]])).unwrap(),
-            "nginx at 0.5: 1,000/s (900 .. 4,000); 1 of 2 repeats valid: host-noise"
+            "nginx at 0.5: 1,000/s (900 .. 4,000); host-noise; 1 of 2 repeats valid"
         );
         let beyond = Figure { beyond_timeout: true, valid: 1, ..Figure::default() };
         assert!(words(&beyond).unwrap().contains("> timeout"));

@@ -16,7 +16,7 @@ pub(crate) enum Unit {
     Share,
     Cores,
     Seconds,
-    /// A position of a latency curve: the negative logarithm of the share of responses above the quantile, see
+    /// Position of a quantile on the horizontal scale of a latency curve, from
     /// [`place_of`](crate::charts::series::place_of).
     Quantile,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Tick {
 
 /// Approximate number of tick marks on a scale that begins at zero.
 const TICKS: f64 = 4.0;
-/// Factor between the upper end of a scale and its largest value.
+/// The upper end of a scale is the largest value to show, times this factor.
 const ROOM: f64 = 1.08;
 /// A scale for times is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM: f64 = 8.0;

@@ -341,8 +341,8 @@ fn file_page(file: &KeptFile) -> FilePage {
     let is_whole = file.text.len() as u64 >= file.bytes;
     let note = match file.kind {
         _ if is_whole => whole,
-        FileKind::Configuration => format!("first part of a file of {whole}"),
-        FileKind::Log => format!("last part of a file of {whole}"),
+        FileKind::Configuration => format!("first part of the file; total size {whole}"),
+        FileKind::Log => format!("last part of the file; total size {whole}"),
     };
     FilePage { name: file.name.clone(), note, text: file.text.clone() }
 }

@@ -40,8 +40,8 @@ pub(crate) fn build(run: &Run, cells_run: &[Cell], summary: &Summary) -> Report 
         manifest: manifest(run, cells_run),
         reading: reading(run, summary),
     };
-    // If the run plans fewer repeats than a headline needs, no value can be a headline. Then only the verdict says so,
-    // and values are not marked.
+    // If the run plans fewer repeats than a headline needs, no value can be a headline. Then a mark on each value would
+    // add nothing.
     if planned_repeats(run) >= weir_analysis::HEADLINE_REPEATS as u32 {
         report.mark_few();
     }
@@ -162,8 +162,8 @@ fn relaxed_thresholds(run: &Run) -> Option<String> {
     (!words.is_empty()).then(|| format!("the scenario relaxes thresholds: {}", words.join(", ")))
 }
 
-/// The problems by cause, then the notes. Empty if there are at most [`DETAILS_MAX`] of them, because the verdict then
-/// lists them itself.
+/// The problems by cause, then the notes. Empty if there are at most [`DETAILS_MAX`] problems and notes together,
+/// because the verdict then lists them itself.
 fn causes(summary: &Summary, notes: &[String]) -> Vec<Cause> {
     if summary.problems().len() + notes.len() <= DETAILS_MAX {
         return Vec::new();

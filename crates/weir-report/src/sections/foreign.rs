@@ -51,8 +51,8 @@ fn escape(text: &str, kept_len: impl Fn(&str) -> Option<usize>) -> Cow<'_, str> 
     Cow::Owned(out)
 }
 
-/// Whether this is a control character other than a line break or tab, or changes the direction of text (Unicode
-/// property Bidi_Control).
+/// Whether this is a control character (except line break and tab), or a character that changes the direction of text
+/// (Unicode property Bidi_Control).
 fn is_harmful(character: char) -> bool {
     let is_layout = matches!(character, '\n' | '\t');
     let is_direction = matches!(

@@ -6,8 +6,8 @@ use weir_results::ArrivalModel;
 use crate::model::{Column, Entry, KEEP, Table};
 use crate::sections::tables::{counts, figure, latency_entry, without_interval};
 
-/// The percentiles of Locust's table: title, name of the value, and importance of the column. The last row is the
-/// maximum.
+/// The columns of the percentile table, as in Locust. Each entry has the title, the name of the value, and the
+/// importance of the column. The last entry is the maximum.
 const PERCENTILES: [(&str, &str, u8); 11] = [
     ("50 %", "p50", KEEP),
     ("66 %", "p66", 1),
@@ -37,7 +37,11 @@ pub(crate) fn requests(point: &Point) -> Table {
         Column::text("Valid repeats", 6),
     ];
     let rows = point.rows.iter().map(|row| request_row(row, point.model == ArrivalModel::Closed)).collect();
-    Table { caption: "Requests: counts of all repeats, times of valid repeats".into(), columns, rows }
+    Table {
+        caption: "Requests: counts from all repeats, response times from valid repeats".into(),
+        columns,
+        rows,
+    }
 }
 
 /// The table of response times by percentile.

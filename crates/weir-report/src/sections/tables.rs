@@ -9,7 +9,8 @@ use weir_results::{ArrivalModel, BoundBy, Role};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 
-/// The tables of a load point. The first contains the values that may be quoted from this kind of load.
+/// The tables of a load point. The first table contains the values to quote: throughput for a closed loop, latency for
+/// an open loop.
 pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     match point.model {
         ArrivalModel::Closed => {

@@ -290,7 +290,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The values of a closed load with this number of users, which replaces the full load.
+    /// The values of a closed load with this number of users, derived from the full load `self`.
     fn with_users(&self, users: u32, limit_cpus: f64) -> Self {
         let share = (f64::from(users) * 0.11).min(0.991);
         let rate_per_s = self.rate_per_s * share / 0.991 * (1.0 - f64::from(users) * 0.001);
@@ -485,8 +485,8 @@ fn series(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Vec<UsageSecond> {
         .collect()
 }
 
-/// A histogram of `total` times with a lognormal distribution. Its median is `p50_ns`, and its tail is slightly
-/// heavier.
+/// A histogram of `total` times. The distribution is lognormal with the median `p50_ns`, but the slowest 1 % are even
+/// slower.
 fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64> {
     const STEPS: u64 = 1_000;
     let mut histogram = new_histogram();

@@ -7,7 +7,7 @@ use weir_results::{Cell, CellOutcome, Changed, RouteChange, Run};
 
 use crate::fixture::{self, Scene};
 
-/// Rates of the open load per second.
+/// Rates of the open load, in requests per second.
 const RATES: [u32; 7] = [500, 1_500, 2_500, 3_500, 4_500, 5_500, 6_500];
 /// Throughput per second at which the gateways saturate.
 const LIMIT_PER_S: f64 = 7_000.0;
@@ -62,11 +62,11 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
     let markdown = read(&written.markdown);
     for words in [
         "## Headroom",
-        "Latency over throughput: tail",
+        "Latency by throughput: tail",
         "Fitted curves and knees",
         "Cost of changes of routes",
         "the knee of p99 is at",
-        "6 changes of routes during tail-6500",
+        "6 changes of routes in load \\`tail-6500\\`",
         "charts/headroom-tail.svg",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
@@ -80,7 +80,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         assert!(svg.contains("nginx, routes change"), "{chart}");
     }
     // A single rate, such as `tail-500`, has no chart.
-    assert!(!markdown.contains("over tail-500"), "{markdown}");
+    assert!(!markdown.contains("Latency by throughput: tail-500"), "{markdown}");
     let html = read(&written.html);
     for words in ["id=\"headroom\"", "id=\"headroom-tail\"", "routes change at 4 s"] {
         assert!(html.contains(words), "no `{words}` in the page");
@@ -115,7 +115,7 @@ fn a_change_that_the_first_check_finds_is_not_printed_as_zero_time() {
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
     assert!(text.contains("| endpoints | 6 | at the first check | at the first check |"), "{text}");
     assert!(
-        text.contains("6 changes of endpoints during tail-6500, effective at the first check; "),
+        text.contains("6 changes of endpoints in load \\`tail-6500\\`, effective at the first check; "),
         "{text}"
     );
     assert!(!text.contains("0 ns"), "{text}");
@@ -125,5 +125,5 @@ fn a_change_that_the_first_check_finds_is_not_printed_as_zero_time() {
 fn a_terminal_has_the_section_too() {
     let (run, cells, summary) = climbing();
     let text = weir_report::terminal(&run, &cells, &summary, 120, false);
-    assert!(text.contains("Headroom") && text.contains("Latency over throughput: tail"), "{text}");
+    assert!(text.contains("Headroom") && text.contains("Latency by throughput: tail"), "{text}");
 }

@@ -86,7 +86,7 @@ fn the_page_of_a_cell_is_complete() {
         "<figcaption>Latency of all responses of the sustained phase</figcaption>",
         "listen 127.0.0.1:41873",
         "nginx: &lt;ready&gt; &amp; listening",
-        "last part of a file of 8.79 KiB",
+        "last part of the file; total size 8.79 KiB",
         "nginx --config nginx.conf",
         &cell.parts[0].binary_sha256,
         "../report.html#cells",
@@ -174,7 +174,7 @@ fn charts_over_an_axis_have_intervals_and_descriptions() {
         assert!(row[6].contains("3 repeats; limited by gateway"), "{row:?}");
     }
     let direct = &of("direct", full)[0];
-    assert!(direct[5] == "no" && direct[6].contains("0 of 3 repeats valid: generator-limited"), "{direct:?}");
+    assert!(direct[5] == "no" && direct[6].contains("generator-limited; 0 of 3 repeats valid"), "{direct:?}");
     // In the fixture, throughput is proportional to the CPU limit, so the efficiency is 100 % except for differences
     // between repeats.
     for row in of("nginx", "efficiency-over-limits-data-cpus-full") {
@@ -326,12 +326,12 @@ fn an_excluded_value_is_no_reference_for_scaling() {
     let page = weir_report::html(&run, &cells, &summarize(&run, &cells)).unwrap();
     let scaling = legend(figure(&page, "scaling-over-limits-data-cpus-full"));
     assert!(scaling.contains(&"nginx, linear scaling") && !scaling.contains(&"weir, linear scaling"));
-    // The value at the limit 0.25 is excluded. The relative throughput per core at 0.5 depends on it, so this value is
-    // also excluded.
+    // The throughput at the limit 0.25 is excluded. So the relative throughput per core at 0.5, which is computed from
+    // it, is also excluded.
     let tables = figures(&page).into_iter().flat_map(table).flatten();
-    let invalid = tables.filter(|cell| cell.contains("0 of 3 repeats valid: host-noise")).count();
+    let invalid = tables.filter(|cell| cell.contains("host-noise; 0 of 3 repeats valid")).count();
     assert_eq!(invalid, 4, "throughput over the limit, scaling, and both efficiencies");
     let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
-    let invalid = titles.filter(|title| title.contains("0 of 3 repeats valid: host-noise")).count();
+    let invalid = titles.filter(|title| title.contains("host-noise; 0 of 3 repeats valid")).count();
     assert_eq!(invalid, 4, "pictures show it too");
 }

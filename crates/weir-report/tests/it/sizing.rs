@@ -61,7 +61,7 @@ fn merged_rows_keep_every_table_cell_of_a_page() {
         let table = table.split("</table>").next().unwrap();
         let (head, body) = table.split_once("</thead>").unwrap();
         let columns = head.matches("<th ").count() + head.matches("<th>").count();
-        // For each cell of an earlier row that spans several rows: the number of further rows that it covers.
+        // For each `rowspan` of an earlier row: the number of rows that it still covers.
         let mut below: Vec<usize> = Vec::new();
         for row in body.split("<tr>").skip(1) {
             below.retain(|rows| *rows > 0);
@@ -88,7 +88,9 @@ fn merged_rows_keep_every_table_cell_of_a_page() {
 fn a_run_with_one_limit_and_one_number_of_users_has_no_such_tables() {
     let (run, cells) = run_with_users(Scene::Good, &[0.5], &[]);
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
-    for heading in ["## Users at each limit", "## Throughput per core", "## Throughput as share of direct"] {
+    for heading in
+        ["## Users at each limit", "## Throughput per core", "## Throughput relative to the direct baseline"]
+    {
         assert!(!text.contains(heading), "{heading}");
     }
 }

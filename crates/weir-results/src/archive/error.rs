@@ -26,7 +26,7 @@ pub enum ArchiveError {
     Newer {
         /// Name of the file, as the user gave it.
         name: String,
-        /// What is newer: `archive` or `result schema`.
+        /// The format whose version is too new: `archive` or `result schema`.
         what: &'static str,
         /// The version in the file.
         found: u32,

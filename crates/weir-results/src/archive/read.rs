@@ -52,7 +52,7 @@ pub fn read_archive(name: &str, input: impl Read) -> Result<Archive, ArchiveErro
     if !lines.text()?.is_empty() {
         return Err(lines.damaged("unexpected data after the last line of the archive"));
     }
-    // Sort in the order of the plan, like the store.
+    // Sort the cells in the order of the plan, as the store does.
     cells.sort_by_key(|cell| cell.key.index);
     Ok(Archive { run: *run, cells })
 }
@@ -130,7 +130,8 @@ fn check_versions(name: &str, versions: Versions) -> Result<(), ArchiveError> {
 fn check_run(run: &Run) -> Result<(), String> {
     let id = &run.id;
     let letters = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
-    // The id becomes the name of a report folder, and `last` is an alias.
+    // Reports use the ID as a folder name, so its characters are restricted. `last` is reserved as the alias of the
+    // latest run.
     if !letters || id.is_empty() || id.len() > ID_BYTES_MAX || id == "last" {
         return Err(format!("`{}` is not a run id", id.escape_debug()));
     }

@@ -23,7 +23,7 @@ pub(super) const DOCUMENT_VERSION: u32 = 1;
 pub(super) struct CellDocument<'a> {
     #[serde(deserialize_with = "known_version")]
     version: u32,
-    /// What failed, and where. Set only for a failed cell, like `remedy` and `log_tail`.
+    /// What failed, and where. `message`, `remedy` and `log_tail` are set only for a failed cell.
     pub(super) message: Option<Cow<'a, str>>,
     pub(super) remedy: Option<Cow<'a, str>>,
     pub(super) log_tail: Option<Cow<'a, str>>,

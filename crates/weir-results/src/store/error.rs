@@ -151,7 +151,7 @@ impl StoreError {
                  --db FILE"
                     .into()
             }
-            Self::Full { .. } => "free disk space, or use a file on another disk with --db FILE".into(),
+            Self::Full { .. } => "free up disk space, or use a file on another disk with --db FILE".into(),
             Self::Busy { .. } => "wait until the other process ends, or use another file with --db FILE".into(),
             Self::CellExists { .. } => "wait until the other weir process has finished this run".into(),
             Self::RunDiffers { .. } => {

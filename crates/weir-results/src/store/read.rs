@@ -59,7 +59,7 @@ impl Store {
         cells.collect::<Result<_, _>>().map_err(self.failed())
     }
 
-    /// The indexes in the plan of all finished cells of a run.
+    /// The plan indexes of the finished cells of a run.
     ///
     /// # Errors
     /// When the database cannot be read.

@@ -140,7 +140,7 @@ CREATE TABLE hosts (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Adds files of cells.
+/// Adds a column for the kept files of each cell.
 const VERSION_3: &str = "
 ALTER TABLE cells ADD COLUMN files TEXT NOT NULL DEFAULT '[]';
 ";
@@ -250,8 +250,8 @@ ALTER TABLE measurements DROP COLUMN faults;
 ALTER TABLE measurements DROP COLUMN slow;
 "#;
 
-/// Rejects files that this program must not change: databases of other programs, newer databases, and other files.
-/// Returns whether the database has the newest version.
+/// Rejects files that are not a database, databases of other programs, and newer databases: this program must not
+/// change them. Returns whether the database has the newest version.
 pub(super) fn check(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     let failed = |error| StoreError::from_sqlite(path, error);
     let number = |pragma: &str| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));

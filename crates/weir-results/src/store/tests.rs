@@ -243,7 +243,11 @@ fn an_extended_run_keeps_its_cells_and_is_unfinished_again() {
     run.plan.extend(more.collect::<Vec<_>>());
     run.scenario["repeats"] = 2.into();
     store.extend_run(&run).unwrap();
-    assert_eq!(store.run(&run.id).unwrap(), run, "the run has no end, and its scenario has the new repeats");
+    assert_eq!(
+        store.run(&run.id).unwrap(),
+        run,
+        "the stored run has no end time, and its scenario has the new repeats"
+    );
     assert_eq!(store.cells(&run.id).unwrap(), cells);
     let listing = store.runs().unwrap().remove(0);
     assert_eq!((listing.cells_planned, listing.cells_done, listing.state), (4, 2, RunState::Unfinished));

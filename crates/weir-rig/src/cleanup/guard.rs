@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::ledger;
 
-/// How long the guard waits for a container that the lab requested just before its death. A container engine may create
-/// it in this time.
+/// How long the guard waits before it removes late containers. In this time, a container engine may still create a
+/// container that the lab requested just before the lab exited.
 const LATE_CONTAINER: Duration = Duration::from_secs(2);
 
 /// Waits for the end of standard input, then cleans up after the run whose ledger is at `path`.

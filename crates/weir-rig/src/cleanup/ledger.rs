@@ -17,7 +17,7 @@ use crate::namespace::is_interface_prefix;
 /// The environment variable that sets the folder for ledgers and the host lock.
 pub(crate) const STATE_DIR_VARIABLE: &str = "WEIR_STATE_DIR";
 
-/// Maximum age of an empty ledger that is not a leftover: its process is about to write the first entry.
+/// An empty ledger younger than this is not a leftover, because its process is about to write the first entry.
 const NEW: Duration = Duration::from_secs(10);
 
 /// One line of a ledger.
@@ -176,7 +176,7 @@ pub(crate) fn state_dir() -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Whether the user sets the state folder. If so, only runs with the same state folder exclude each other.
+/// Whether the user sets the state folder. Then the host lock only excludes other runs with the same state folder.
 pub(crate) fn is_state_dir_named() -> bool {
     std::env::var_os(STATE_DIR_VARIABLE).is_some()
 }

@@ -122,7 +122,7 @@ pub(crate) fn living_in(directories: &[PathBuf]) -> Vec<i32> {
     pids
 }
 
-/// Kills every process in the cgroup with these folders; returns whether no process is left.
+/// Kills every process in the cgroup whose folders are `directories`; returns whether no process is left.
 pub(crate) fn kill_group(directories: &[PathBuf]) -> bool {
     kill_until_none(|| living_in(directories))
 }
@@ -259,7 +259,8 @@ mod tests {
             Command::new(command[0]).args(&command[1..]).env(MARK_VARIABLE, mark).spawn().unwrap()
         };
         let mut other = start(format!("{run}0/1"), &["sleep", "60"]);
-        // Forks twice into its own session, so that neither parent nor session identifies it.
+        // `sleep` runs in a new session, and its parents exit. So neither parent nor session identifies it as a process
+        // of the run.
         let away = "setsid sh -c 'sleep 60 & exit' & exit";
         start(format!("{run}/1"), &["sh", "-c", away]).wait().unwrap();
         // Wait until the shells have exited and only `sleep` is left. Before that, each search can find different

@@ -69,7 +69,7 @@ pub struct StepRequest {
 pub enum KubeAccess {
     /// The API of the service with this name. The outputs of the service contain address and credentials.
     Service(String),
-    /// The API that a gateway or service itself serves, at this address and with these files.
+    /// The API that the gateway or service serves itself: its address and the PEM files to connect to it.
     Own(KubeEndpoint),
 }
 

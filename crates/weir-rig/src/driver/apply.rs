@@ -65,7 +65,8 @@ enum Applied<'a> {
     Kubernetes {
         template: &'a str,
     },
-    /// The driver has no `apply`: the gateway already runs in a cluster, and weir applies its objects there.
+    /// The driver has no `apply` section, because its gateway already runs in a cluster. weir applies the objects that
+    /// define the gateway's routes to this cluster.
     Cluster,
 }
 
@@ -122,14 +123,15 @@ impl Driver {
         })
     }
 
-    /// Prepares the change from the topology `before` to `binding`. Renders files next to their targets in `dir`, with
-    /// the suffix `name`; [`Change::apply`] puts them in place. Each change needs a different `name`. Messages and
-    /// manifests contain only the differences. For a gateway that already runs in a cluster, manifests contain all
-    /// objects instead. `credentials` contains the certificates. `running` contains the process that gets the signal.
+    /// Prepares the change of a running gateway from the topology `before` to `binding`. Renders files next to their
+    /// targets in `dir`, with the suffix `name`; [`Change::apply`] puts them in place. Each change needs a different
+    /// `name`. Messages and manifests contain only the differences. If the gateway already runs in a cluster, manifests
+    /// contain all objects instead. `credentials` contains the certificates. `running` contains the processes of the
+    /// gateway. If `apply` has a signal, the driver's first process gets it.
     ///
     /// # Errors
-    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process for the signal is not in
-    /// `running`.
+    /// As [`Driver::check_apply`] and [`Driver::render`]; [`RigError::Driver`] if the process that gets the signal is
+    /// not in `running`.
     pub fn prepare_change(
         &self,
         before: &Binding,
@@ -162,7 +164,8 @@ impl Driver {
                 return Ok(Change { manifests, ..Change::none() });
             }
             Applied::Cluster => {
-                // Pass all objects: the code that applies them compares them with the objects in the cluster.
+                // This change contains all objects. The code that applies it skips unchanged objects and deletes old
+                // ones.
                 let applied = self.cluster_routes(binding, certificates, &dir)?.objects;
                 let manifests = Manifests { applied, deleted: Vec::new() };
                 return Ok(Change { manifests, ..Change::none() });
@@ -293,7 +296,7 @@ impl Change {
         &self.messages
     }
 
-    /// The manifests for this change, which the caller applies and deletes.
+    /// The manifests of this change. The caller applies some, and deletes the objects of the others.
     pub fn manifests(&self) -> &Manifests {
         &self.manifests
     }

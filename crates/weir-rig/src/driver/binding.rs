@@ -80,7 +80,7 @@ pub struct TlsBinding {
 /// The values with which a driver renders its templates for an upstream.
 #[derive(Clone, Debug)]
 pub struct OriginBinding {
-    /// The name of the upstream and its process, unique in the cell.
+    /// The name of the upstream, unique in the cell. The names of its processes start with it.
     pub name: String,
     /// The address for requests.
     pub listen: SocketAddr,

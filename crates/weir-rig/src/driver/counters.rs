@@ -28,14 +28,15 @@ struct Source {
     namespace: Option<Namespace>,
     path: String,
     parser: Parser,
-    /// How often weir has read the counters, if the gateway counts these reads as requests; otherwise `None`.
+    /// Number of times that weir has read the counters, if the gateway counts these reads as requests; otherwise
+    /// `None`.
     own_polls: Option<Arc<AtomicU64>>,
     restarts_on_apply: bool,
     /// Credentials for reading the counters.
     credentials: Credentials,
     /// The Host header, and the TLS server name.
     host: String,
-    /// The kinds of requests whose counts weir also reads separately.
+    /// A label and some of its values. weir counts requests for each of these values, in addition to the total.
     by: Option<KindsFile>,
 }
 

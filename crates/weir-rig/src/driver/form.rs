@@ -22,8 +22,8 @@ pub struct DriverFile {
     /// names are `set.NAME`. A new value must have the type of the default.
     #[serde(default)]
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// Features that the driver configures besides hosts, paths and a rewrite. weir rejects a scenario that requires
-    /// another feature.
+    /// Features that the driver configures besides hosts, paths and a rewrite, each with the scenario field that
+    /// requires it. weir rejects a scenario that requires another feature.
     #[serde(default)]
     pub serves: Vec<Serves>,
     /// Names of addresses that the gateway needs besides `listen` and `admin`. In templates, each address is `NAME`,
@@ -48,9 +48,9 @@ pub struct DriverFile {
     /// templates.
     #[schemars(extend("x-default" = "the only rendered template"))]
     pub main: Option<String>,
-    /// Settings with the same value in all drivers, each with its configuration text. If a scenario replaces the
-    /// configuration (`config`), weir searches the new file for these texts. The report lists settings whose text is
-    /// missing.
+    /// Settings that have the same value in all drivers, each with the configuration text that sets it. If a scenario
+    /// replaces the configuration (`config`), weir searches the new file for these texts. The report lists settings
+    /// whose text is missing.
     #[serde(default)]
     pub equal: Vec<EqualFile>,
     /// Differences from other gateways that the driver cannot remove, as sentences for every report. Each is a
@@ -104,7 +104,7 @@ pub struct DataServiceFile {
     pub tls_port: Option<u16>,
 }
 
-/// A condition of objects of one kind.
+/// A condition that all objects of one kind must meet before the load.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedFile {
@@ -156,7 +156,7 @@ pub struct RightFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Serves {
-    /// `topology.tls`. Needs a step `certificate`.
+    /// `topology.tls`; the driver needs a step `certificate`.
     Tls,
     /// `topology.client_certificate`.
     ClientCertificate,
@@ -192,7 +192,7 @@ pub struct VersionFile {
     pub args: Vec<String>,
     /// The version is the word after this text in the first line of the output.
     pub after: String,
-    /// Which part of the word to use if it contains slashes, counted from 0.
+    /// Index of the part to use, from 0. weir splits the word that follows `after` at each slash.
     #[schemars(extend("x-default" = "the whole word"))]
     pub piece: Option<usize>,
 }
@@ -227,7 +227,8 @@ pub struct OriginFile {
 pub struct ProcessFile {
     /// Name, unique in the driver or service.
     pub name: String,
-    /// `data` or `control`; under `origin`: `origin`; in a service: `service`. The role determines the limits.
+    /// Role of the process, which determines its limits: `data` or `control` for a gateway, `origin` under `origin`,
+    /// `service` in a service.
     #[schemars(with = "String")]
     pub role: Role,
     /// Only in a service with several binaries: name of the binary that the process runs.
@@ -267,7 +268,7 @@ impl Place {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReadyFile {
-    /// When the address accepts connections.
+    /// The process is ready when the address with this name accepts connections.
     Tcp(Place),
     /// When a GET request returns the expected status.
     Http {
@@ -307,7 +308,8 @@ pub enum Step {
         /// `key`.
         #[serde(default)]
         clients: BTreeMap<String, Subject>,
-        /// Whether the server certificate is also valid for the IP address of the gateway. In a service, it always is.
+        /// Whether the server certificate is also valid for the IP address of the gateway. A service's certificate is
+        /// always valid for the IP addresses of the service.
         #[serde(default)]
         addresses: bool,
     },
@@ -360,7 +362,7 @@ pub enum Step {
         /// Name of the object.
         name: String,
         /// Type of the condition that must be `True`.
-        #[schemars(extend("x-default" = "none: the object only has to exist"))]
+        #[schemars(extend("x-default" = "none: weir waits only until the object exists"))]
         condition: Option<String>,
         /// How long weir waits.
         #[schemars(with = "Option<String>")]
@@ -376,11 +378,11 @@ pub enum Step {
         subject: String,
         /// Template of a message, with `route.host`, `route.path`, `route.origin_ip` and `route.origin_port`.
         template: String,
-        /// Time between two messages, a template, like `50us`.
+        /// Time between two messages, like `50us`. Can be a template.
         #[schemars(extend("x-default" = "none"))]
         gap: Option<String>,
-        /// Interval at which all messages are published again, a template, like `60s`. If it renders empty, they are
-        /// published once.
+        /// Interval at which all messages are published again, like `60s`. Can be a template. If the result is empty, the
+        /// messages are published only once.
         #[schemars(extend("x-default" = "never"))]
         every: Option<String>,
     },
@@ -522,9 +524,9 @@ pub enum Apply {
         service: String,
         /// Template of a message, as in the step `nats_publish`.
         template: String,
-        /// Subject for added routes.
+        /// NATS subject for added routes.
         added: String,
-        /// Subject for removed routes.
+        /// NATS subject for removed routes.
         removed: String,
     },
     /// Through an xDS server. Not supported yet.
@@ -547,7 +549,7 @@ impl Apply {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CountersFile {
-    /// Name of the address that returns the counters.
+    /// Name of the address from which weir reads the counters.
     pub on: Place,
     /// Path that returns the counters.
     pub path: String,
@@ -568,14 +570,14 @@ pub struct CountersFile {
     pub by: Option<KindsFile>,
 }
 
-/// A label of the counter, and the values of it that weir counts separately.
+/// A label of the counter, and the label values that weir counts separately.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KindsFile {
     /// Name of the label.
     pub label: String,
-    /// Label values to count: list the values that stand for requests from clients and gateways. weir ignores series
-    /// with other values.
+    /// The values of this label that weir counts. List the values that stand for requests from clients and gateways.
+    /// weir ignores series with other values.
     pub values: Vec<String>,
 }
 

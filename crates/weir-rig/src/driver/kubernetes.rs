@@ -13,7 +13,7 @@ use super::templates::{Templates, environment, template_error};
 use super::{Binding, Driver};
 use crate::{Certificates, RigError};
 
-/// The template values `pods`, about the cluster in which the gateway runs.
+/// Values about the gateway's cluster. Templates read them as `pods`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PodBinding {
     /// The namespace of the run.
@@ -42,7 +42,7 @@ pub struct Workload {
     pub container: String,
 }
 
-/// The routes of a gateway that runs in a cluster, and its workloads.
+/// The routes and the workloads of a gateway that runs in a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterRoutes {
     /// The objects that define the routes, in the order in which they are applied.

@@ -135,8 +135,10 @@ impl Default for Programs<'_> {
 const OWN_GATEWAY: &str = "weir-gateway";
 
 impl Programs<'_> {
-    /// Finds the binary of the driver or service `part`. If `image` is given, the binary is in this image, at the path
-    /// `binary`. Otherwise it is on this host or, if it is missing there, in the image that `file` names.
+    /// Finds the binary of the driver or service `part`. `binary` is its path, if given. If `image` is given, the
+    /// binary comes from this image. Otherwise it comes from this host. If it is missing there, it comes from the image
+    /// that `file` names, provided that images are allowed and `binary` is not given. In pods, it always comes from an
+    /// image.
     pub(super) fn find(
         &self,
         part: &str,

@@ -206,7 +206,7 @@ impl Driver {
         &self.file
     }
 
-    /// How to get the driver's binary, as a sentence; empty if it has none.
+    /// How to get the driver's binary, as a sentence; empty if the driver has no binary.
     pub fn how_to_get(&self) -> &str {
         self.file.binary.as_ref().map_or("", |binary| &binary.get)
     }

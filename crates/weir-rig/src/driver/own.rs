@@ -1,5 +1,5 @@
-//! Reads and validates the user's own configuration file, which replaces the main template of a driver. Searches the
-//! file for the settings that have the same value in all drivers.
+//! Reads and validates the user's own configuration file, which replaces the main template of a driver. Some settings
+//! have the same value in all drivers; weir reports which of them the file lacks.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Driver {
             (Some(only), None) => Ok(only),
             _ => Err(self.wrong(
                 "the gateway has `config` in the scenario, but its driver has no `main`",
-                "set `main` to the template that the file in `config` replaces",
+                "set `main` to the template that `config` replaces",
             )),
         }
     }
@@ -86,7 +86,7 @@ impl Driver {
         }
         if !listen_is_given && !has(&named, &LISTEN) {
             return Err(wrong(
-                "the file has no placeholder for the listening address; weir chooses a new port for each measurement",
+                "the file has no placeholder for the listening address, whose port differs in each cell",
                 "write {{ listen }} as the listening address, or set the gateway's address in the scenario to the \
                  address in the file, like listen: 127.0.0.1:8080",
             ));
@@ -121,8 +121,9 @@ impl Driver {
         Ok(by_command || has(&names(own)?, &ADMIN))
     }
 
-    /// Compares the file with the driver's `equal` list: the settings that have the same value in all drivers. Returns
-    /// sentences for the report. One says that the user's file is used; the others name the settings that it lacks.
+    /// Checks whether the user's file contains the settings in the driver's `equal` list, which have the same value in
+    /// all drivers. Returns notes for the report: first that weir uses the file, then one per missing setting. If the
+    /// driver has no list, a note says so.
     pub(super) fn lint(
         &self,
         own: &Configuration,

@@ -203,7 +203,7 @@ impl Driver {
     /// upstream.
     pub(super) fn check_topology(&self, binding: &Binding) -> Result<(), RigError> {
         let wrong = |what: &str, value: &str, remedy: &str| {
-            let message = format!("{what} `{value}` is not valid for every gateway");
+            let message = format!("{what} `{value}` is invalid for some gateways");
             RigError::Driver(Problem::of(format!("gateway `{}`", self.name), message).help(remedy))
         };
         let plain = |text: &str, extra: &str| {

@@ -38,7 +38,7 @@ pub struct ServiceFile {
     pub settings: BTreeMap<String, Value>,
     /// Steps that start the service, in order. `nats_publish` is not allowed.
     pub steps: Vec<Step>,
-    /// Values that the service offers to drivers, by name; each is a template. In templates of drivers, the names are
+    /// Values that drivers can use, as a map from names to templates. Templates of drivers refer to them as
     /// `services.NAME.OUTPUT`.
     #[serde(default)]
     pub outputs: BTreeMap<String, String>,
@@ -95,7 +95,7 @@ pub struct ServiceBinding {
     pub hosts: Vec<String>,
     /// Settings that the scenario overrides.
     pub set: BTreeMap<String, Value>,
-    /// How many tokens clients need.
+    /// Number of bearer tokens that the clients need.
     pub tokens: u32,
 }
 
@@ -200,7 +200,7 @@ impl Service {
         }
         let has_certificates = file.steps.iter().any(|step| matches!(step, Step::Certificate { .. }));
         if file.origin.is_some() && !has_certificates {
-            return Err(self.wrong("a service as upstream needs a certificate", "add the step `certificate`"));
+            return Err(self.wrong("`origin` needs a certificate", "add the step `certificate`"));
         }
         check_order(&file.steps, &file.processes)
             .map_err(|(message, remedy)| self.wrong(&message, remedy))?;
@@ -360,7 +360,8 @@ impl ServiceBinding {
 }
 
 impl RenderedService {
-    /// Moves processes and counters into `namespace`, in which the addresses of the binding exist; `None` is the host.
+    /// Sets the network namespace in which the processes run and the counters are read. The addresses of the
+    /// [`ServiceBinding`] exist in this namespace. `None` is the namespace of the host.
     #[must_use]
     pub fn within(mut self, namespace: Option<&Namespace>) -> Self {
         for process in &mut self.processes {

@@ -44,7 +44,7 @@ pub struct Engine {
     /// Whether the engine creates cgroups itself. If so, it can create them below weir's cgroup. Otherwise systemd
     /// creates them.
     makes_groups: bool,
-    /// Whether the engine is rootless. If so, root of a container is, on this host, the user that runs the engine.
+    /// Whether the engine is rootless. If so, the host sees root of a container as the user that runs the engine.
     is_rootless: bool,
 }
 
@@ -162,7 +162,8 @@ impl Engine {
         ask(self.command(arguments), ANSWER_TIMEOUT)
     }
 
-    /// The engine's program and daemon, for the ledger: the guard removes containers if this process is killed.
+    /// The engine's program and daemon. The ledger stores them, so that the guard can remove containers if this process
+    /// is killed.
     pub(crate) fn daemon(&self) -> Daemon {
         Daemon::of(&self.program)
     }
@@ -172,7 +173,7 @@ impl Engine {
         self.kind
     }
 
-    /// Whether the engine is rootless. If so, root of a container is, on this host, the user that runs the engine.
+    /// Whether the engine is rootless. If so, root in a container is the host user that runs the engine.
     pub(crate) fn is_rootless(&self) -> bool {
         self.is_rootless
     }

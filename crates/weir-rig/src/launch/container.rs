@@ -1,8 +1,10 @@
 //! Creates, starts, inspects and removes the container of a part with the program of a container engine.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,8 +25,8 @@ use crate::limits::{Group, GroupParent, hierarchy};
 /// How long an engine may take to start a container.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const START_POLL: Duration = Duration::from_millis(10);
-/// How long an engine may take to report the exit of a container whose process is gone.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an engine may take to report the exit of a container whose process is gone. A busy engine takes seconds.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Started {
     /// Starts a part in a container of `image`. The engine sets the limits. weir finds the container's cgroup through
@@ -135,6 +137,28 @@ impl Started {
         Ok(())
     }
 
+    /// The exit status of the part; `None` while it runs.
+    ///
+    /// `docker` or `podman` usually exits with its container. If it does not, the engine reports the exit.
+    pub(super) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        let Some(container) = self.container.as_ref().filter(|_| status.is_none()) else { return Ok(status) };
+        let is_unknown = self.leader.pid == self.child.id() as i32;
+        if self.leader.is_alive() && !is_unknown {
+            return Ok(None);
+        }
+        let Some(State::Exited { code, .. }) = container.state() else { return Ok(None) };
+        // `docker` or `podman` may still forward the last output of the container.
+        let begun = Instant::now();
+        while begun.elapsed() < EXIT_TIMEOUT {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            thread::sleep(START_POLL);
+        }
+        Ok(Some(ExitStatus::from_raw(code << 8)))
+    }
+
     /// Whether the kernel killed a process of the part because memory ran out.
     pub(super) fn is_out_of_memory(&mut self) -> bool {
         if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
@@ -143,7 +167,7 @@ impl Started {
         // When a container exits, its cgroup is removed, but the engine still reports whether memory ran out.
         let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         let state = || self.container.as_ref().and_then(Container::state);
-        has_ended && state() == Some(State::Exited { out_of_memory: true })
+        has_ended && matches!(state(), Some(State::Exited { out_of_memory: true, .. }))
     }
 }
 
@@ -184,8 +208,9 @@ pub(crate) enum State {
     Made,
     /// The container runs. The number is the process ID of its first process on this host.
     Running(i32),
-    /// The process of the container has exited. `out_of_memory`: the kernel killed it because memory ran out.
-    Exited { out_of_memory: bool },
+    /// The process of the container has exited with `code`. `out_of_memory`: the kernel killed it because memory ran
+    /// out.
+    Exited { code: i32, out_of_memory: bool },
 }
 
 impl Container {
@@ -208,7 +233,7 @@ impl Container {
     }
 
     pub(crate) fn state(&self) -> Option<State> {
-        let format = "{{.State.Pid}} {{.State.Status}} {{.State.OOMKilled}}";
+        let format = "{{.State.Pid}} {{.State.Status}} {{.State.OOMKilled}} {{.State.ExitCode}}";
         let answer =
             self.image.engine().ask(&["container", "inspect", "--format", format, &self.name]).ok()?;
         read_state(&answer.output)
@@ -223,18 +248,20 @@ impl Container {
 fn read_state(text: &str) -> Option<State> {
     let mut words = text.split_whitespace();
     let (pid, status, out_of_memory) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    let code = words.next()?.parse().ok()?;
     Some(match (pid, status) {
         (1.., _) => State::Running(pid),
         // With any other status, the container has not started yet: `created`, and in Podman also `configured` or
         // `initialized`.
         (_, "exited" | "stopped" | "dead" | "removing") => {
-            State::Exited { out_of_memory: out_of_memory == "true" }
+            State::Exited { code, out_of_memory: out_of_memory == "true" }
         }
         _ => State::Made,
     })
 }
 
-/// The name of the container: the mark, which contains the run, and the name of the part.
+/// The name of the container: `weir-`, the mark of the part, `-`, and the name of the part. Characters that engines do
+/// not allow are replaced by `-`. The mark identifies the run.
 fn name_of(wanted: &Wanted<'_>) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
     format!("weir-{}-{}", wanted.mark, wanted.spec.name).chars().map(plain).collect()
@@ -249,9 +276,10 @@ fn create(wanted: &Wanted<'_>, name: &str) -> Vec<String> {
     add("--label", format!("{RUN_LABEL}={run}"));
     // The engine has the image; a pull could get another image of the same name.
     add("--pull", "never".into());
-    // No log of the engine: the output goes to the log of the part, whose size weir limits.
+    // The engine keeps no log. The output goes to the part's log file, whose size weir limits.
     add("--log-driver", "none".into());
-    // Makes the bind mount below accessible on hosts with SELinux, without new labels on the host's files.
+    // On hosts with SELinux, the container can then access the folder mounted below, without new labels on the host's
+    // files.
     add("--security-opt", "label=disable".into());
     add("--volume", format!("{0}:{0}", folder.display()));
     add("--workdir", spec.dir.display().to_string());
@@ -309,11 +337,11 @@ mod tests {
 
     #[test]
     fn states_of_containers_are_read() {
-        assert_eq!(read_state("0 created false\n"), Some(State::Made));
-        assert_eq!(read_state("0 configured false\n"), Some(State::Made));
-        assert_eq!(read_state("4711 running false\n"), Some(State::Running(4711)));
-        assert_eq!(read_state("0 exited true\n"), Some(State::Exited { out_of_memory: true }));
-        assert_eq!(read_state("0 exited false\n"), Some(State::Exited { out_of_memory: false }));
+        assert_eq!(read_state("0 created false 0\n"), Some(State::Made));
+        assert_eq!(read_state("0 configured false 0\n"), Some(State::Made));
+        assert_eq!(read_state("4711 running false 0\n"), Some(State::Running(4711)));
+        assert_eq!(read_state("0 exited true 137\n"), Some(State::Exited { code: 137, out_of_memory: true }));
+        assert_eq!(read_state("0 exited false 1\n"), Some(State::Exited { code: 1, out_of_memory: false }));
         assert_eq!(read_state("\n"), None);
     }
 }

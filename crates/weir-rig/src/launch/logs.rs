@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Number of bytes at the end of a log whose disk space is never released.
+/// Size of the end of a log, in bytes. The disk space of the end is kept; earlier space is released.
 const KEPT_BYTES: u64 = 1 << 20;
 /// Number of bytes that a log grows beyond [`KEPT_BYTES`] before space is released.
 const PIECE_BYTES: u64 = 1 << 20;

@@ -35,7 +35,8 @@ pub(crate) struct Launcher {
     /// The cgroup of the run, or the reason why it has none.
     pub(crate) groups: Result<GroupParent, String>,
     logs: Logs,
-    /// The mark of the run: in the environment of all its processes, `WEIR_RUN_PART` starts with it.
+    /// The mark of the run. All processes of the run have the environment variable `WEIR_RUN_PART`, whose value starts
+    /// with this mark.
     mark: String,
     /// The work folder of the run, which containers share.
     work_dir: PathBuf,

@@ -14,9 +14,9 @@ use crate::{Binary, Credentials, Limits, Namespace};
 pub enum Ready {
     /// When the process accepts connections on all addresses of `listens`; at once if `listens` is empty.
     None,
-    /// When this address accepts connections.
+    /// Ready when this address accepts connections.
     Tcp(SocketAddr),
-    /// When a GET request returns the expected status.
+    /// Ready when a GET request returns the expected status.
     Http {
         /// The address to which the request is sent.
         address: SocketAddr,

@@ -242,7 +242,7 @@ impl Running {
     fn exit_status(&mut self) -> Result<Option<ExitStatus>, RigError> {
         if self.status.is_none() {
             self.status =
-                self.started.child.try_wait().map_err(|error| RigError::file(&self.spec.name, error))?;
+                self.started.exit_status().map_err(|error| RigError::file(&self.spec.name, error))?;
         }
         Ok(self.status)
     }
@@ -275,15 +275,15 @@ impl Running {
         }
     }
 
-    /// Whether the part died at its start and another process has taken one of its ports since weir checked them: if
-    /// so, the error for this port.
+    /// The error for a port that another process has taken since weir checked the ports. `None` if a process of the
+    /// part still runs, or if no port is taken.
     fn port_taken(&self) -> Option<RigError> {
         if !self.started.living(&self.mark).is_empty() {
             return None;
         }
         let (name, namespace) = (&self.spec.name, self.spec.namespace.as_ref());
         let taken = |address: &SocketAddr| ports::require_free(name, namespace, *address).err();
-        self.spec.listens.iter().find_map(taken).filter(|error| error.cause() == "port-taken")
+        self.spec.listens.iter().filter_map(taken).find(|error| error.cause() == "port-taken")
     }
 
     /// The addresses on which the part listens, as a suffix for an error; empty if there are none.

@@ -66,8 +66,8 @@ impl Drop for Spawner {
     }
 }
 
-/// Changes how `command` starts: in its own session, which Ctrl-C does not reach, and with the maximum number of open
-/// files. The kernel kills it when the thread that spawned it ends. For commands that are not parts of the run.
+/// Prepares a command that is not a part of a run. The process starts in its own session, which Ctrl-C does not reach,
+/// and with the maximum number of open files. The kernel kills the process when the thread that spawned it ends.
 pub fn in_own_session(command: &mut Command) {
     prepare(command, Birth::default());
 }

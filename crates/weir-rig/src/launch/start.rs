@@ -123,7 +123,8 @@ impl Started {
     pub(super) fn end(&mut self, mark: &str) {
         if let Some(container) = &self.container {
             container.remove();
-            // If the engine does not respond, its program (`docker` or `podman`) still runs: kill it.
+            // If the engine does not respond, the client program (`docker` or `podman`) is still running. Kill this
+            // program.
             let _ = self.child.kill();
         }
         let _ = match &self.group {

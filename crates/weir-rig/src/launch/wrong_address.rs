@@ -19,8 +19,8 @@ const IDLE_SHARE: f64 = 0.02;
 pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
-    /// Since this instant, the part listens on exactly these addresses. The number is the CPU ticks that the part had
-    /// used by then.
+    /// Describes the start of the period in which the part is idle and its addresses do not change: the time, the
+    /// addresses, and the CPU ticks that the part had used before.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 

@@ -90,7 +90,8 @@ pub fn start_again_in_scope() -> Result<(), String> {
         return Ok(());
     }
     let [program, arguments @ ..] = SCOPE;
-    // Try the scope with `true` first: if systemd-run replaced this process and then failed, the run would end.
+    // First run the command `true` in the scope. If systemd-run replaced this process and then failed, the run would
+    // end.
     let tried = Command::new(program)
         .args(arguments)
         .arg("true")
@@ -179,8 +180,8 @@ fn is_ours(pid: i32) -> bool {
     pid == own || Process::new(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.ppid == own)
 }
 
-/// The remedy for the current user. For root, only a container can prevent limits, so root gets a remedy for containers.
-/// Other users get `users`.
+/// The remedy for the current user: `users`, or for root a remedy for containers. Root fails only in containers,
+/// because outside them nothing prevents root from setting limits.
 fn remedy_for(users: &str) -> &str {
     match rustix::process::geteuid().is_root() {
         true => {
@@ -195,7 +196,7 @@ fn own_group(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("0::/"))
 }
 
-/// If `own` is a [`LEAF`], the parent cgroup from which weir moved there; otherwise `own` itself.
+/// Returns the parent of `own` if `own` is the child cgroup [`LEAF`], into which weir moved itself; otherwise `own`.
 fn above_leaf(own: &Path) -> &Path {
     own.parent().filter(|_| own.ends_with(LEAF)).unwrap_or(own)
 }

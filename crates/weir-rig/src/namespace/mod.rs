@@ -89,9 +89,9 @@ impl PartialEq for Namespace {
 }
 
 impl Namespace {
-    /// Creates a namespace with its loopback up and the TCP settings of the host. Adds a pair of interfaces with
-    /// `prefix`, which stay down. The cleanup recognizes the namespace by this pair, and not by links, because a link
-    /// disappears with the namespace at its other end.
+    /// Creates a namespace with its loopback up and the TCP settings of the host. Adds a pair of interfaces that stay
+    /// down. Their names begin with `prefix`, so that the cleanup finds the namespace. The interfaces of links are not
+    /// enough for this: they disappear when the namespace at the other end of the link disappears.
     ///
     /// # Errors
     /// Errors of the system; `PermissionDenied` without `CAP_SYS_ADMIN`.
@@ -112,7 +112,8 @@ impl Namespace {
             // /proc files that this thread opens show this namespace, even to readers in other namespaces.
             let open = |name| File::open(format!("/proc/thread-self/{name}"));
             let network = open("ns/net")?;
-            // Link numbers are hexadecimal, so no link has the name of these two interfaces.
+            // No link has the same name as one of these interfaces: names of links end with a hexadecimal number, not
+            // with `x` or `y`.
             netlink.add_pair([&format!("{prefix}x"), &format!("{prefix}y")], network.as_fd())?;
             Ok(Files { network, interfaces: open("net/dev")?, snmp: open("net/snmp")? })
         })?;
@@ -171,8 +172,8 @@ impl Namespace {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// Returns a function that moves the thread that calls it into `namespace`; for `None`, the function does nothing.
-    /// The function ignores errors: the connections of the thread then fail and report the problem.
+    /// Returns a function that moves the calling thread into `namespace`. For `None`, the function does nothing. The
+    /// function ignores errors: the connections of the thread then fail and report the problem.
     pub fn entering(namespace: Option<&Self>) -> impl Fn() + Send + Sync + 'static {
         let namespace = namespace.cloned();
         move || {

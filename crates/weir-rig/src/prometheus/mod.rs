@@ -1,4 +1,4 @@
-//! Reads from a Prometheus which resources a remote gateway used in a phase of a load: CPU, memory, throttling.
+//! Reads the resource usage of a remote gateway in a phase of a load from a Prometheus server: CPU, memory, throttling.
 //!
 //! weir reads the raw scrapes with their timestamps. It does not use `rate()`, because the range of `rate()` cannot be
 //! aligned with a phase. [`Pages`] computes the same resources from the cAdvisor metrics of kubelets, which weir
@@ -68,7 +68,7 @@ pub struct Span {
 /// The result of reading the scrapes of a phase.
 #[derive(Debug)]
 pub enum Reading {
-    /// A series has no scrape after the phase yet. Try again after this many seconds, which is the scrape interval.
+    /// A series was not yet scraped after the end of the phase. Try again after this many seconds (the scrape interval).
     NotYet(f64),
     /// The resources of the phase, computed from the scrapes.
     Read(Box<Readings>),
@@ -162,7 +162,7 @@ impl Prometheus {
         Ok(own(self.client.series(query)?))
     }
 
-    /// The scrapes of the last `back_s` seconds that `query` selects; empty without a query.
+    /// The series that `query` selects, with their scrapes of the last `back_s` seconds; empty without a query.
     fn scraped(&self, query: &Option<String>, back_s: f64) -> Result<Vec<Series>, RigError> {
         let Some(query) = query else { return Ok(Vec::new()) };
         Ok(own(self.client.series(&format!("{query}[{}s]", back_s.ceil()))?))
@@ -240,7 +240,8 @@ fn cpu_limit(quotas: &[Series], periods: &[Series], count: usize) -> Option<f64>
     (count > 0 && limits.len() == count).then(|| limits.iter().sum())
 }
 
-/// The sum of the memory limits, bytes; `None` unless all `count` series have a limit. The value 0 means no limit.
+/// The sum of the memory limits, bytes. A series with the value 0 has no limit. `None` unless all `count` series have a
+/// limit.
 fn memory_limit(limits: &[Series], count: usize) -> Option<u64> {
     let values = limits.iter().filter_map(|limit| limit.points.last()).map(|point| point.value);
     let values: Vec<f64> = values.filter(|bytes| *bytes > 0.0).collect();

@@ -44,8 +44,8 @@ pub struct PageClock {
 pub struct Pages {
     containers: BTreeSet<ContainerOf>,
     series: BTreeMap<Key, Series>,
-    /// Namespace and name of each pod that has lines per container. A kubelet that cannot identify its container
-    /// runtime prints only lines per pod.
+    /// Pods with samples of single containers: namespace and name. If a kubelet cannot identify its container runtime,
+    /// it prints only samples of whole pods.
     split: BTreeSet<(String, String)>,
 }
 
@@ -110,7 +110,8 @@ impl Pages {
         Self { containers: containers.into_iter().collect(), ..Self::default() }
     }
 
-    /// Adds the samples of the page `text`. `node` is the index of its node, also in the `clocks` of [`Pages::read`].
+    /// Adds the samples in `text`, a page of metrics from a node. `node` is the index of the node, and of its clock in
+    /// the `clocks` of [`Pages::read`].
     pub fn add(&mut self, node: usize, text: &str) {
         let mut sampled = Vec::new();
         for line in text.lines().filter(|line| line.starts_with("container_")) {
@@ -147,8 +148,8 @@ impl Pages {
         !series.iter().any(waits)
     }
 
-    /// The time between two samples, seconds: the longest of the containers' medians. `None` if no container has two
-    /// samples.
+    /// The sample interval of the slowest container, seconds: the median over its samples. `None` if no container has
+    /// two samples.
     pub fn interval_s(&self) -> Option<f64> {
         let cpu = self.series.iter().filter(|(key, _)| key.metric == Metric::Cpu);
         cpu.filter_map(|(_, series)| series.interval_s()).max_by(f64::total_cmp)
@@ -194,8 +195,8 @@ impl Pages {
         readings
     }
 
-    /// The key of the series of `line`; `None` if weir does not collect this series. Also notes in `split` whether the
-    /// pod has lines per container.
+    /// Returns the key of the series of `line`; `None` if weir does not collect this series. If the line is for a
+    /// single container, adds its pod to `split`.
     fn key(&mut self, node: usize, metric: Metric, line: &MetricLine<'_>) -> Option<Key> {
         let label = |name| line.label(name).unwrap_or_default();
         let (namespace, pod, container) = (label("namespace"), label("pod"), label("container"));
@@ -276,7 +277,7 @@ impl Pages {
             if !series.iter().any(|series| series.reaches(phase.from_s)) {
                 let ContainerOf { namespace, pod, container } = &of;
                 let part =
-                    if container.is_empty() { String::new() } else { format!(", container {container}") };
+                    if container.is_empty() { String::new() } else { format!(" (container {container})") };
                 return Err(format!("no sample of pod {namespace}/{pod}{part} since the phase began"));
             }
             all.extend(series);
@@ -316,12 +317,12 @@ impl Pages {
     }
 }
 
-/// The key of a whole pod: a container with an empty name.
+/// The key for metrics of a whole pod: its container name is empty.
 fn whole(namespace: &str, pod: &str) -> ContainerOf {
     ContainerOf { namespace: namespace.to_owned(), pod: pod.to_owned(), container: String::new() }
 }
 
-/// Converts `span` to seconds, still by this host's monotonic clock.
+/// Converts `span` from nanoseconds to seconds, both by this host's monotonic clock.
 fn phase(span: &Span) -> Phase {
     Phase { from_s: span.from_ns as f64 / 1e9, to_s: span.to_ns as f64 / 1e9 }
 }
@@ -508,7 +509,7 @@ container_memory_working_set_bytes{container="",id="/kubepods/besteffort/podbc6a
         for at_s in (90..=170).step_by(10) {
             pages.add(0, &page("envoy-a", CLOCK, at_s.into()));
         }
-        check(&pages, "no sample of pod projectcontour/envoy-a, container sidecar since the phase began");
+        check(&pages, "no sample of pod projectcontour/envoy-a (container sidecar) since the phase began");
     }
 
     #[test]

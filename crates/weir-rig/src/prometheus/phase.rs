@@ -246,8 +246,8 @@ mod tests {
 
     #[test]
     fn estimates_stay_within_the_scrapes_around_the_phase() {
-        // The counter grows only between two scrapes inside the phase. Extrapolated values would be outside the values
-        // of the scrapes around the phase.
+        // The counter grows by 10 between two scrapes inside the phase. Extrapolating the mean rate to the borders of
+        // the phase would give 12, but even the scrapes before and after the phase differ only by 10.
         let value = |at_s: f64| if at_s < 120.0 { 0.0 } else { 10.0 };
         let grown = series(every(10.0, 45.0), value).grown(PHASE).unwrap();
         assert_eq!((grown.amount, grown.min, grown.max), (10.0, 10.0, 10.0));

@@ -15,8 +15,8 @@ pub enum MetricSet {
     /// Metrics that Prometheus client libraries export, such as weir-gateway's `/metrics`: `process_cpu_seconds_total`,
     /// `process_resident_memory_bytes` and open files. Resident memory includes file pages.
     Process,
-    /// Metrics of the node exporter, for a gateway on a dedicated machine: `node_cpu_seconds_total` without idle,
-    /// iowait and steal; total minus available memory.
+    /// Metrics of the node exporter, for a gateway on a dedicated machine. CPU time is `node_cpu_seconds_total` without
+    /// idle, iowait and steal. Memory is total minus available memory.
     Node,
 }
 
@@ -129,8 +129,9 @@ impl Queries {
         }
     }
 
-    /// Replaces selectors with the user's selectors in `own`. If `own` has `cpu`, the set's `cpu_user` and `cpu_system`
-    /// are dropped. If `own` has `memory`, the set's `memory_free` is dropped.
+    /// Overrides the selectors of a metric set with the user's selectors in `own`. If the user sets `cpu`, the metric
+    /// set's `cpu_user` and `cpu_system` are dropped. If the user sets `memory`, the metric set's `memory_free` is
+    /// dropped.
     pub fn overlaid(self, own: &Self) -> Self {
         let of = |own: &Option<String>, set: Option<String>| own.clone().or(set);
         let unless = |other: &Option<String>, set: Option<String>| set.filter(|_| other.is_none());

@@ -50,7 +50,7 @@ pub struct Account {
     pub cpu_s_most: f64,
     /// Possible error of `cpu_s`, because the borders of the phase are between scrapes; seconds of CPU time.
     pub cpu_s_uncertain: f64,
-    /// Possible error of the borders themselves, because the offset of Prometheus's clock is not exact; seconds.
+    /// Possible error of the phase's start and end, because the offset of Prometheus's clock is not exact; seconds.
     pub clock_uncertain_s: f64,
 }
 

@@ -59,8 +59,8 @@ struct Guard {
 }
 
 impl Rig {
-    /// Takes the host lock for the run `run_id`, then cleans up leftovers of killed runs. Other runs that find the host
-    /// busy report the path `database`, where this run stores its cells.
+    /// Takes the host lock for the run `run_id`, then cleans up leftovers of killed runs. The run stores its cells in
+    /// `database`. Other runs that find the host busy report this path.
     ///
     /// # Errors
     /// [`RigError::HostBusy`] if another run holds the lock; [`RigError::File`] or [`RigError::DiskFull`] if folders
@@ -147,8 +147,8 @@ impl Rig {
     }
 
     /// Gives the cgroup of the run the highest CPU weight on this host. Use it if gateways and upstreams are remote, so
-    /// that only the load runs here. [`ProcessSpec::is_urgent`] prefers a part only to other parts of the run. No
-    /// effect without cgroups.
+    /// that only the load runs here. By contrast, [`ProcessSpec::is_urgent`] gives a part priority only over other
+    /// parts of the run. No effect without cgroups.
     pub fn put_first(&self) {
         self.launcher.groups.iter().for_each(GroupParent::put_first);
     }
@@ -166,7 +166,8 @@ impl Rig {
         let path = self.work_dir.join("room");
         let written = fs::write(&path, vec![0; ROOM_BYTES]);
         let _ = fs::remove_file(&path);
-        // The error names the folder and not the file `room`, because the user can free space in the folder.
+        // The error names the folder, because the user can free space there. The file `room` would mean nothing to the
+        // user.
         written.map_err(|error| RigError::file(&self.work_dir, error))
     }
 

@@ -30,9 +30,9 @@ const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 #[derive(Debug)]
 pub(crate) struct HostReader {
     stat: Kept,
-    /// The file with the exact CPU time of all processes. Only the root cgroup of v1 has it. In a container, the same
-    /// file counts only the container. In the root cgroup of v2, the value is not exact, because the kernel samples it
-    /// at the clock tick.
+    /// The file with the exact CPU time of all processes: the usage of the root cgroup of v1. `None` in a container,
+    /// where the file covers only the container. Also `None` with v2, because the kernel samples the value of the v2
+    /// root at the clock tick.
     every_process: Option<Kept>,
     /// TCP counters of the host's network namespace.
     snmp: Kept,

@@ -85,7 +85,8 @@ impl PartSample {
 /// A sample of the host: CPU time of all cores together. Only differences between samples are meaningful.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HostSample {
-    /// CPU time of all processes, since boot or since the first sample.
+    /// CPU time of all processes: since boot if weir can read the usage of the root cgroup (v1), otherwise since the
+    /// first sample.
     pub(crate) busy_ns: u64,
     pub(crate) idle_ns: u64,
     pub(crate) steal_ns: u64,

@@ -14,7 +14,7 @@ use crate::clock::mono_ns;
 /// Replaces control characters in process names, because a terminal would interpret them.
 const UNPRINTABLE: char = '\u{fffd}';
 
-/// A process in a snapshot. Times are in kernel clock ticks since its start.
+/// A process in a snapshot. CPU times count from the start of the process, in kernel clock ticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
     name: String,
@@ -61,8 +61,8 @@ impl Neighbours {
     }
 
     /// The processes outside the rig that used CPU time from `from_ns` to `to_ns`, the busiest first. Compares the last
-    /// snapshot before this time with the first snapshot after it, so the compared time is longer. Empty if one of the
-    /// two snapshots is missing.
+    /// snapshot before `from_ns` with the first one after `to_ns`, so it includes some CPU time before and after. Empty
+    /// if one of the two snapshots is missing.
     pub(super) fn busiest(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         let Some((first, last)) = self.around(from_ns, to_ns) else { return Vec::new() };
         let tick_s = 1.0 / procfs::ticks_per_second() as f64;
@@ -105,8 +105,9 @@ impl Neighbours {
 /// The ticks that each process of `last` used since `first`. A program with many short-lived children, like a compiler
 /// driver, is charged with their CPU time once they exit.
 fn used(first: &BTreeMap<Identity, Process>, last: &BTreeMap<Identity, Process>) -> BTreeMap<Identity, u64> {
-    // When a child exits, its whole CPU time is added to `ended` of its parent. Subtract the CPU time that the child
-    // used before the first snapshot. If the parent also exits, the grandparent gets the time of both.
+    // When a child exits, the kernel adds its whole CPU time to `ended` of its parent. That includes the CPU time
+    // before the first snapshot, so subtract it from the parent. If the parent has exited too, subtract it from the
+    // nearest ancestor that still runs.
     let gone: BTreeMap<i32, &Process> = first
         .iter()
         .filter(|(identity, _)| !last.contains_key(identity))
@@ -182,8 +183,9 @@ mod tests {
             ((12, 3), process(1, 7, 0)),
         ]);
         let last = BTreeMap::from([
-            // The process used 4 ticks itself. Its exited children add 40 - 35 ticks (35 were before the first
-            // snapshot), and 6 ticks of a child that no snapshot contains.
+            // Process 10 used 4 ticks itself, and also inherits the time of two exited children. Process 11 used 40
+            // ticks, 35 of them before the first snapshot, so 5 count. The other child is in no snapshot, so all its 6
+            // ticks count.
             ((10, 1), process(1, 104, 50 + 40 + 6)),
             // Another process, which reuses the ID of an exited process.
             ((12, 9), process(1, 3, 0)),
@@ -194,8 +196,8 @@ mod tests {
 
     #[test]
     fn time_of_exited_grandchildren_counts_once() {
-        // 11 and its child 12 exit between the snapshots. Process 10 inherits their time. Of this time, 900 + 5 ticks
-        // are from before the first snapshot.
+        // Process 11 and its child, process 12, exit between the snapshots. Process 10 inherits 913 ticks of CPU time
+        // from them. 905 of these ticks are from before the first snapshot.
         let first = BTreeMap::from([
             ((10, 1), process(1, 0, 0)),
             ((11, 2), process(10, 5, 0)),

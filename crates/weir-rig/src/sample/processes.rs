@@ -11,7 +11,7 @@ use std::ops::Add;
 use super::PartSample;
 use crate::clock::mono_ns;
 
-/// After each read, weir pauses for this many times the duration of the read. So reading costs 0.1 % of a core.
+/// Pause after each read, as a multiple of the duration of the read. So reading costs 0.1 % of a core.
 const REST: u64 = 1_000;
 
 /// Bytes read, and bytes written.

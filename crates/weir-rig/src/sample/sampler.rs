@@ -64,7 +64,8 @@ enum Source {
 }
 
 impl PartReader {
-    /// Takes a sample without the slow values of `processes`. Also returns the process IDs of the part.
+    /// Takes a sample, except the values of `processes`, which take longer to read. Also returns the process IDs of the
+    /// part.
     fn sample(&mut self) -> (PartSample, Vec<i32>) {
         let (sample, pids) = match &mut self.source {
             Source::Group(reader) => reader.sample(),

@@ -163,8 +163,9 @@ impl Samples {
         })
     }
 
-    /// Processes outside the rig that used CPU time between two times, the busiest first. The values are means between
-    /// the snapshots before and after, so they can include warm-up and the end of the load.
+    /// Processes outside the rig that used CPU time from `from_ns` to `to_ns`, the busiest first. Values are means
+    /// between two snapshots: the last before `from_ns`, and the first after `to_ns`. So they can include warm-up and
+    /// the end of the load.
     pub fn neighbours(&self, from_ns: u64, to_ns: u64) -> Vec<HostProcess> {
         self.neighbours.busiest(from_ns, to_ns)
     }
@@ -362,8 +363,8 @@ mod tests {
         // Before the very first sample at 1.0 s, nothing is known about any part.
         assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
         near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
-        // `others` excludes the new part. In each step, the host is busy for 60 ms. The gateway used 50 ms, the lab 2
-        // ms and the generator 20 ms. This sum exceeds the busy time, so others used nothing.
+        // The CPU time of the new part does not count toward `others`. In each step, gateway (50 ms), lab (2 ms) and
+        // generator (20 ms) use more than the 60 ms for which the host is busy, so `others` is 0.
         near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
         assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }

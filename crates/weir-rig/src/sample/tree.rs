@@ -52,7 +52,8 @@ impl TreeReader {
         Self { members, known: (Vec::new(), 0), seen_ticks: BTreeMap::new() }
     }
 
-    /// The processes of the part. For a program or containers, it searches only every [`LOOK_EVERY`] samples.
+    /// Returns the process IDs of the part. For a program or containers, weir repeats the search only every
+    /// [`LOOK_EVERY`] samples.
     fn look(&mut self) -> &[i32] {
         let (known, samples_left) = &mut self.known;
         if *samples_left == 0 || matches!(self.members, Members::Session(_) | Members::Below(_)) {

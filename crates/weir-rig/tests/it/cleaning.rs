@@ -78,7 +78,7 @@ pub(crate) fn alive(pid: i32) -> bool {
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
-/// The cgroups of runs of the process `lab`.
+/// The cgroups of the lab with the process ID `lab`.
 fn groups_of(lab: u32) -> Vec<PathBuf> {
     let suffix = format!("-{lab}-0");
     let roots = fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten().map(|entry| entry.path());

@@ -16,8 +16,9 @@ mod sampling;
 mod secured;
 mod upstreams;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -101,8 +102,11 @@ fn options(run_id: &str, folder: &Path, cgroups: bool) -> RigOptions {
     }
 }
 
+/// A free address. Each call has its own IP address, so that no other test can get the port before it is used.
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let [high, low] = CALLS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    TcpListener::bind((Ipv4Addr::new(127, 1, high, low), 0)).unwrap().local_addr().unwrap()
 }
 
 /// Waits until `done` returns true; panics with `what` after [`PATIENCE`].

@@ -14,7 +14,8 @@ const BYTES: u64 = 4 << 20;
 /// acknowledgements, and the error of samples.
 const HEADS_SHARE: u64 = 20;
 
-/// A pause that is long enough for some samples without traffic, so that no span begins or ends in a transfer.
+/// Length of the pauses before and after a transfer: several samples, so that no measured period starts or ends during
+/// the transfer.
 const QUIET: Duration = Duration::from_millis(600);
 
 /// Opens a rig. If this user cannot create namespaces, checks the error and returns `None`.
@@ -75,7 +76,7 @@ fn traffic_on_a_link_is_counted_at_both_ends_and_requests_of_the_rig_are_not() {
     // A busy host delays acknowledgements, so that the kernel retransmits some segments.
     assert!(given.retransmitted_segments.unwrap() < given.sent_packets, "{given:?}");
     assert!(taken.retransmitted_segments.unwrap() < taken.sent_packets, "{taken:?}");
-    // The readiness checks received bytes over the namespace's loopback, which does not count.
+    // Bytes that the readiness checks received are not counted, because they went over the namespace's loopback.
     let before = samples.usage("giver", from, quiet).unwrap().network.unwrap();
     assert!(before.sent_bytes < share, "{before:?}");
     // Traffic of a namespace counts only for its first part. Traffic of the host's network counts for no part.
@@ -109,7 +110,7 @@ fn each_namespace_has_its_own_ports() {
         panic!("no process of the host holds the port")
     };
 
-    // In a namespace, the error also contains the address on which the part listens instead.
+    // In a namespace, the error also contains the wrong address on which the part listens.
     let elsewhere = SocketAddr::from((again, port));
     let spec = bench.probe("astray", &["listen", &elsewhere.to_string()]);
     let spec = ProcessSpec { ready_timeout: Duration::from_millis(200), ..spec };

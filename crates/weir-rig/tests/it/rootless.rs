@@ -16,7 +16,8 @@ use crate::PROBE;
 /// The user ID and group ID of `nobody`.
 const NOBODY: u32 = 65534;
 
-/// Runs the probe without root, with parts that have the limits `asked`. Returns its report.
+/// Runs the probe without root. The probe launches one part for each element of `asked`, with these limits. Returns its
+/// report.
 fn limited(asked: &[&str]) -> Value {
     let folder = TempDir::new().unwrap();
     let mut probe = match rustix::process::geteuid().is_root() {

@@ -48,8 +48,8 @@ fn samples_of_a_span_contain_only_its_work() {
         spec.listens = vec![address];
         spec.ready = Ready::Tcp(address);
         let worker = bench.rig().launch(&spec).unwrap();
-        // Readiness checks also connect and cause work. That work is complete once the work of a later connection is
-        // complete.
+        // Readiness checks also connect, and each connection causes work. The process handles connections in order, so
+        // after this call the earlier work is complete.
         work(address);
         let sampler = Sampler::start(&[&worker]);
         let before = (written(&worker), switches(&worker));

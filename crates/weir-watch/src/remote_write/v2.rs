@@ -10,7 +10,7 @@ use crate::series::{Batch, Growth};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Request {
-    /// The table of texts. The first one must be empty.
+    /// The table of texts. Its first text must be empty.
     #[prost(string, repeated, tag = "4")]
     pub(super) symbols: Vec<String>,
     #[prost(message, repeated, tag = "5")]

@@ -11,10 +11,10 @@ pub(crate) struct Args {
     /// Extra CPU time, as a share of the program's CPU time; 0.1 is 10 %
     #[arg(long, value_name = "SHARE")]
     share: f64,
-    /// File for the record of its CPU time
+    /// File for the CPU times of the program and of `weir burn`
     #[arg(long, value_name = "FILE")]
     record: PathBuf,
-    /// Burn a share of this process's CPU time until it ends; it must be the parent of `weir burn`
+    /// PID of a program that already runs: burn CPU time until it exits. It must be the parent of `weir burn`
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     of: Option<i32>,
     /// The program and its arguments
@@ -22,8 +22,8 @@ pub(crate) struct Args {
     command: Vec<String>,
 }
 
-/// With `--of`, uses extra CPU time until that process exits. Without it, starts a child that does the same, and
-/// replaces this process with the program.
+/// With `--of PID`, uses extra CPU time until the process `PID` exits. Without `--of`, starts a child that uses the
+/// extra CPU time, then replaces this process with the program.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| {
         let program = args.command.first().map_or("weir burn", String::as_str);

@@ -98,7 +98,7 @@ pub(crate) struct Args {
     /// of A, else 5% for cpu; 10% for throughput, mean and p50; 25% for other latencies]
     #[arg(long = "margin", value_name = "NAME=SHARE")]
     margins: Vec<String>,
-    /// Compare only this load, and skip cold starts. A file without load names counts as this load
+    /// Compare only this load, and skip cold starts. If a file has no load names, its load is compared
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Compare even if scenario or limits differ; every output then shows a warning
@@ -119,9 +119,9 @@ pub(crate) struct Args {
     /// Maximum number of repeats with --until
     #[arg(long, value_name = "N", default_value_t = 30, requires = "until")]
     at_most: u32,
-    /// Exit with 1 if a metric is worse, if B failed and A did not, or if A has a value of a finding and no valid
-    /// repeat of B has one (like `not recovered`). Exit with 2 if nothing could be compared: no metric has enough valid
-    /// repeats for the verdict `worse`
+    /// Exit with 1 in three cases: a metric is worse; B failed and A did not; or A has a value of a finding, such as a
+    /// recovery time, and no repeat of B has one (`not recovered`). Exit with 2 if nothing could be compared: no metric
+    /// has enough valid repeats for the verdict `worse`
     #[arg(long, value_name = "VERDICT", value_enum)]
     fail_on: Option<FailOn>,
     /// Print JSON
@@ -227,7 +227,7 @@ fn question(args: &Args) -> Result<Question, Failure> {
     for given in &args.margins {
         let (name, share) = given.split_once('=').ok_or_else(|| {
             Failure::wrong_use(
-                format!("--margin {given}: the metric or its share is missing"),
+                format!("--margin {given}: not in the form NAME=SHARE"),
                 "use the form p99=30%",
             )
         })?;

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Run: its id, a unique prefix of the id, or `last`
     #[arg(default_value = "last")]
     run: String,
-    /// Format [default: by the ending of --out: .csv is csv and .json is json; else weir]
+    /// Format [default: the first format with the ending of --out; without --out, weir]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// File to write atomically; `-` is standard output [default: -]
@@ -35,8 +35,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Export the findings over all repeats (failover, recovery, slow clients, ..) instead of the loads, as csv, json
-    /// or parquet. Each value has a row. `low` and `high` are the 95 % interval of the value, unless `text` is
-    /// `bounds` or `least and greatest`
+    /// or parquet. Each value has a row. The columns `low` and `high` are its 95 % interval, or what the column `text`
+    /// names: `bounds` or `least and greatest`
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ enum Format {
     /// The whole run as one document, with histograms and quantiles. Quantiles of histograms cover answered requests
     /// only. Quantiles in `record.result` rank unanswered requests last. Ending: .json
     Json,
-    /// The rows of csv, with types; binary. Ending: .parquet
+    /// The same rows as csv, with typed columns. It is binary. Ending: .parquet
     Parquet,
     /// HdrHistogram log 1.3 of the latency. Each second of a load, warm-up included, is an interval with the requests
     /// answered in that second. Values are nanoseconds; the third number of a line is the maximum in ms. Times assume

@@ -68,8 +68,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// How often the load checks for heartbeats.
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load and sets `is_alone` if the agent has not changed the file `mark` for 3 s. The agent cannot end the
-/// load itself if it was stopped.
+/// Ends the load and sets `is_alone` if there is no heartbeat: the agent has not changed the file `mark` for 3 s. A
+/// stopped agent cannot end the load itself.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());

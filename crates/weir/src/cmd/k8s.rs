@@ -42,7 +42,7 @@ enum Command {
     Unpack(UnpackArgs),
 }
 
-/// The selection of a run.
+/// Arguments that select a run.
 #[derive(Debug, clap::Args)]
 struct RunArgs {
     /// Run: its ID, a unique prefix of the ID, or `last` for the latest

@@ -316,7 +316,8 @@ mod tests {
         let schema = serde_json::to_value(schemars::schema_for!(Origin)).unwrap().to_string();
         for argument in command().get_arguments() {
             let name = argument.get_id().as_str();
-            // Scenarios have no `listen`, because a run chooses the address. In their schema, `tls` is a map.
+            // The schema has no `listen`, because a run chooses the address. The TLS arguments are fields of the map
+            // `tls`.
             if name != "listen" {
                 assert!(schema.contains(&format!("\"{name}\":")), "{name} is not in the schema");
             }

@@ -43,7 +43,7 @@ pub(crate) fn lost() -> Option<Failure> {
     LOST.get().map(|why| {
         Failure::environment(
             format!("cannot write to standard output: {why}"),
-            "the output is incomplete; free disk space, or redirect the output to another disk",
+            "the output is incomplete; free up disk space, or redirect the output to another disk",
         )
     })
 }

@@ -16,21 +16,21 @@ use crate::failure::{Exit, Failure};
 
 const SCENARIO: &str = "\
 Look up the type, default and meaning of a field of a scenario. `weir reference` prints this page, and `weir schema` prints \
-the same as JSON Schema, for editors. [scenarios.md](../scenarios.md) shows how to write a scenario.
+the JSON Schema, for editors. [scenarios.md](../scenarios.md) shows how to write a scenario.
 
 A scenario is one document, YAML or JSON. Unknown fields are errors.";
 
 const DRIVER: &str = "\
 Look up a field of a driver's `driver.yaml`. `weir reference driver` prints this page, and `weir schema driver` prints the \
-same as JSON Schema. [drivers.md](../drivers.md) shows how to write a driver.";
+JSON Schema. [drivers.md](../drivers.md) shows how to write a driver.";
 
 const SERVICE: &str = "\
 Look up a field of a service's `service.yaml`. `weir reference service` prints this page, and `weir schema service` prints \
-the same as JSON Schema. [services.md](../services.md) shows how to write a service.";
+the JSON Schema. [services.md](../services.md) shows how to write a service.";
 
 const RESULTS: &str = "\
 Look up a field of the JSON document that `weir run --json` and `weir report --json` print. `weir reference results` prints \
-this page, and `weir schema results` prints the same as JSON Schema.
+this page, and `weir schema results` prints the JSON Schema.
 
 A value that was not measured is null or missing, never 0. The name of a field ends with its unit: `_ns`, `_s`, `_bytes`, \
 `_share` (0 to 1).";
@@ -61,9 +61,9 @@ const FINDINGS: &str = "\
 `weir export --findings` has a row per value of a finding. A report has the same rows in `findings.csv`.";
 
 const RUN_METRICS: &str = "\
-Look up a metric or label that `--prometheus-write` and `--otlp` of `weir run` and `weir load` push every second while a load \
-runs, warm-up and drain included. `weir reference run-metrics` prints this page; [watching.md](../watching.md) shows how to \
-use the metrics.";
+Look up a metric or label of `--prometheus-write` and `--otlp`. `weir run` and `weir load` push the metrics every \
+second while a load runs, including warm-up and drain. `weir reference run-metrics` prints this page; \
+[watching.md](../watching.md) shows how to use the metrics.";
 
 const LABELS_NOTE: &str = "\
 Values have at most 64 characters. In OpenTelemetry, `http.client.request.duration` also has `server.address`, `server.port`, \

@@ -268,10 +268,10 @@ fn apply(apply: &Apply) -> String {
             format!("{}, which the gateway watches", templates.join(", "))
         }
         Apply::Kubernetes { api: KubeApi::Service(KubeService { service }), template } => {
-            format!("the manifests of {template} to {service}")
+            format!("manifests from {template}, applied to {service}")
         }
         Apply::Kubernetes { api: KubeApi::Own(own), template } => {
-            format!("the manifests of {template} to the gateway's address `{}`", own.on.0)
+            format!("manifests from {template}, applied to the gateway's address `{}`", own.on.0)
         }
         Apply::Nats { service, added, removed, .. } => format!("{added} and {removed} to {service}"),
         Apply::Xds {} => "xDS (not supported yet)".into(),

@@ -1,4 +1,4 @@
-//! `weir report`: prints and writes the report of a stored run. `weir run` does the same when it has ended.
+//! `weir report`: prints and writes the report of a stored run. `weir run` also does this at the end of a run.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -203,7 +203,7 @@ pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
         let message = "--junit -: the report uses standard output";
         return Err(Failure::wrong_use(
             message,
-            "give a file; `weir report last --format junit --out -` prints the tests of a finished run",
+            "give a file, or print the tests after the run by `weir report last --format junit --out -`",
         ));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -79,11 +79,11 @@ pub(crate) struct Args {
     on: Option<On>,
     #[command(flatten)]
     cluster: ClusterArgs,
-    /// With --on agents:N or ssh:HOST, the address where agents join; samplers and the upstream's agent use the next
-    /// ports. With ssh:HOST, 0.0.0.0 means the address of this host that the SSH connection uses
+    /// With --on agents:N or ssh:HOST: address where weir listens for agents; samplers and the upstream's agent connect
+    /// to the next ports. With ssh:HOST, 0.0.0.0 means the address of this host that the SSH connection uses
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400")]
     listen: SocketAddr,
-    /// With agents:N: file that agents need to join this run. The run waits up to five minutes for the agents
+    /// File that agents need to join this run (--on agents:N). The run waits up to five minutes for the agents
     #[arg(long, value_name = "FILE", default_value = "weir.ticket")]
     ticket: PathBuf,
     /// Print the cells in order with their duration; run nothing

@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// Total request rate of all instances, like 10000/s
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     rate: Rate,
-    /// Objective, like 'p99<20ms' or 'errors<0.1%': mean, p50 to p99.99, max, errors; may be repeated, or several with
-    /// commas [default: the objective of the run]
+    /// Objective, like 'p99<20ms' or 'errors<0.1%'. Metrics: mean, p50 to p99.99, max, errors. Separate several
+    /// objectives with commas, or repeat the option [default: the objective of the run]
     #[arg(long = "objective", value_name = "BOUND")]
     objectives: Vec<String>,
     /// Maximum CPU use of an instance, as share of its CPU limit, like 65%
@@ -82,8 +82,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
         let document = Document { run: &run.id, scenario: &run.name, sizing: &sizing };
         print(serde_json::to_string_pretty(&document).expect("a sizing can always be written as JSON"));
     } else {
-        // JSON keeps the placeholders, like the report page, which has no database and no run ID. So programs can
-        // compare both.
+        // JSON keeps the placeholders. The report page keeps them too, because it has no database and no run ID. So
+        // programs can compare JSON and page.
         name_the_run(&mut sizing, &run);
         print(weir_report::sizing(&run, &sizing, width(), color()).trim_end());
     }

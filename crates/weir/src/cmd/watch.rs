@@ -14,11 +14,11 @@ use crate::failure::Failure;
 pub(crate) use loads::WatchedLoad;
 pub(crate) use run::RunWatcher;
 
-/// The name that a judgement's bounds use for throughput. Each metric with bounds gets a separate verdict.
+/// The key of throughput in `Judgement::bounds`.
 const THROUGHPUT: &str = "throughput";
-/// The name that a judgement's bounds use for CPU time per request.
+/// The key of CPU time per request in `Judgement::bounds`.
 const CPU: &str = "cpu";
-/// The names of the latencies for which a judgement has separate bounds.
+/// Names of the latencies that have separate entries in `Judgement::bounds`.
 const LATENCIES: [&str; 5] = ["mean", "p50", "p90", "p99", "p999"];
 
 /// Environment variable with header fields for each remote-write request.
@@ -147,7 +147,7 @@ fn target(spec: &LoadSpec) -> Target {
         fields.find(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.as_str())
     });
     let authority = host.unwrap_or(&spec.connect);
-    // An authority with a template has more than one host.
+    // A Host header with a template stands for several hosts, so no address is reported.
     let authority = Some(authority).filter(|authority| !authority.contains('{'));
     let (address, port) = match authority.and_then(|authority| authority.rsplit_once(':')) {
         Some((address, port)) if port.parse::<u16>().is_ok() => (Some(address), port.parse().ok()),
@@ -179,8 +179,8 @@ fn verdicts(judgement: &Judgement) -> Vec<Verdict> {
     all
 }
 
-/// The verdict about a metric. Without bounds in the judgement, the metric is invalid if there are reasons against its
-/// group of metrics.
+/// The verdict about a metric, from `judgement.bounds`. If these are missing, the metric is invalid if
+/// `of_metric_reasons` is not empty.
 fn verdict(judgement: &Judgement, name: &str, of_metric_reasons: &[Reason]) -> Verdict {
     let Some(bounds) = &judgement.bounds else { return of_metric(name, of_metric_reasons) };
     let Some(bounds) = bounds.get(name).filter(|bounds| !bounds.is_valid) else {

@@ -1,4 +1,5 @@
-//! Answers from comparisons of two sizes of a control plane, and the sentences that summarize them.
+//! Decides from comparisons of two sizes whether the size of a control plane matters, and states the results in
+//! sentences.
 
 use crate::compare::{
     BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, interval_words, smallest_effect_words,
@@ -174,7 +175,7 @@ fn clauses<'a>(all: &[&'a Compared<'a>]) -> Vec<Clause<'a>> {
 }
 
 /// States which metrics are the same:
-/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same within 10 % as with 1 core`. `None` if `same` is
+/// `with 0.1 cores and 0.5 cores, throughput at users-4 is the same as with 1 core (within 10 %)`. `None` if `same` is
 /// empty.
 fn alike(same: &[&Compared<'_>]) -> Option<String> {
     let mut words: Vec<String> = Vec::new();
@@ -186,10 +187,10 @@ fn alike(same: &[&Compared<'_>]) -> Option<String> {
         let continued =
             before.as_ref().filter(|last| last.sizes == clause.sizes && last.of.largest == of.largest);
         words.push(match continued {
-            Some(last) if last.loads == clause.loads => format!("{noun} is the same within {margin}"),
-            Some(_) => format!("{noun} at {loads} is the same within {margin}"),
+            Some(last) if last.loads == clause.loads => format!("{noun} is the same (within {margin})"),
+            Some(_) => format!("{noun} at {loads} is the same (within {margin})"),
             None => format!(
-                "with {}, {noun} at {loads} is the same within {margin} as with {}",
+                "with {}, {noun} at {loads} is the same as with {} (within {margin})",
                 join(&clause.sizes),
                 of.largest
             ),

@@ -1,4 +1,4 @@
-//! Gateways at a load, for each size of their control plane.
+//! Groups the values of each gateway at each load by the size of the control plane.
 
 use std::cmp::Ordering;
 
@@ -16,8 +16,8 @@ use crate::points::measured::{Repeat, Repeats, role_usage};
 use crate::points::{Point, Row};
 use crate::verdicts::reasons::Metric;
 
-/// The axis that sets the whole size of the control plane. Names of axes that set only one of its limits start with
-/// this name.
+/// The axis that sets all limits of the control plane. The axis for a single limit appends a field, such as
+/// `limits.control.cpus`.
 const SIZE: &str = "limits.control";
 
 const CLOSED: [Measure; 2] = [Measure::Throughput, Measure::CpuPerRequest];
@@ -34,7 +34,7 @@ pub(super) struct Place<'a> {
     pub(super) sizes: Vec<Sized<'a>>,
 }
 
-/// The gateway at one size of its control plane.
+/// Measured values of a gateway at one size of its control plane.
 pub(super) struct Sized<'a> {
     pub(super) size: Size,
     pub(super) point: &'a Point,
@@ -43,7 +43,7 @@ pub(super) struct Sized<'a> {
     pub(super) control_cores: Figure,
     /// Cores used by the control plane divided by its CPU limit.
     pub(super) control_share: Figure,
-    /// Comparisons of the metrics in [`Place::measures`] with the largest size; empty for the largest size.
+    /// Each metric in [`Place::measures`], compared with its value at the largest size; empty for the largest size.
     pub(super) compared: Vec<FigureComparison>,
 }
 
@@ -56,8 +56,8 @@ pub(super) struct Size {
     memory_bytes: u64,
 }
 
-/// Gateways with a control plane, in the order of points. Entries of a gateway that differ only in the load are
-/// adjacent.
+/// Returns one [`Place`] per gateway with a control plane, load, and combination of the other axes. Places are sorted
+/// by gateway, then by the other axes, both in the order in which they first appear in the points.
 pub(super) fn places<'a>(measured: &Measured<'a>) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for (point, group) in measured.points.iter().zip(measured.groups) {
@@ -142,7 +142,8 @@ impl<'a> Sized<'a> {
 }
 
 impl Size {
-    /// The size from the axes; missing limits are taken from the control plane of `row`.
+    /// The CPU and memory limits of the control plane, from `axes` and from the control plane in `row`. `words` lists
+    /// only the limits in `axes`, or the limits in `row` if `axes` contains none.
     pub(super) fn of(axes: &Axes, row: Option<&Row>) -> Self {
         let written = |field: &str| {
             let whole = || axes.get(SIZE).and_then(|size| size.get(field));

@@ -1,4 +1,4 @@
-//! Each load at all CPU limits of the data plane: bytes, requests per day, handshakes.
+//! Bytes, requests per day and handshakes of each load, at every CPU limit of the data plane.
 
 use serde::Serialize;
 use weir_results::{Run, TlsResult, is_baseline};
@@ -14,7 +14,7 @@ use crate::verdicts::reasons::Metric;
 
 const DAY_S: f64 = 86_400.0;
 
-/// A load at all CPU limits of the data plane.
+/// The results of one load at each CPU limit of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedLoad {
     /// Name of the load.
@@ -28,7 +28,7 @@ pub struct CarriedLoad {
     pub rows: Vec<CarriedRow>,
 }
 
-/// Additional values of a gateway at one CPU limit. Its row of the load point does not contain them.
+/// Additional values of a gateway at one CPU limit. They are not in the gateway's row of the load point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CarriedRow {
     /// The gateway's name.

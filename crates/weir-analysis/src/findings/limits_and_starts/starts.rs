@@ -19,7 +19,7 @@ const TOPOLOGY: &str = "topology.";
 /// Prefix of the names of the gateway's own files in a cell.
 const GATEWAY_FOLDER: &str = "gateway/";
 
-/// Starts of gateways with one value of each axis except the CPU limit.
+/// Starts of gateways at all CPU limits, for one combination of values of the other axes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Starts {
     /// Values of all axes except the CPU limit.

@@ -19,8 +19,8 @@ pub enum Balance {
     /// Select a random endpoint, in proportion to the weights.
     Random,
     /// Requests with the same key go to the same endpoint while it is available. Requests without a key go to a random
-    /// endpoint. The gateway uses a Maglev table with 1,021 to 1,048,583 entries of 4 bytes; unless it has the maximum
-    /// size, it has at least 100 entries per endpoint.
+    /// endpoint. The gateway uses a Maglev table with at least 100 entries per endpoint, but never fewer than 1,021 or
+    /// more than 1,048,583 in total. An entry has 4 bytes.
     Hash(HashKey),
     /// A client keeps the endpoint of its first request, by means of a cookie.
     Sticky(Sticky),
@@ -88,7 +88,7 @@ pub(crate) fn check(place: &str, balance: &Balance) -> Result<(), Problem> {
 fn check_max_age(place: &str, sticky: &Sticky) -> Result<(), Problem> {
     match &sticky.max_age {
         Some(age) if age.0.subsec_nanos() != 0 || age.0.is_zero() => {
-            Err(Problem::of(place, format!("`{age}` is not 1 or more whole seconds"))
+            Err(Problem::of(place, format!("`{age}` is not a positive whole number of seconds"))
                 .help("write whole seconds, for example `3600s`, or remove `max_age`"))
         }
         _ => Ok(()),

@@ -77,7 +77,8 @@ impl EndpointAddress {
         }
     }
 
-    /// The resolved addresses of the endpoint: `addresses` returns the IP addresses of a host name.
+    /// The addresses of the endpoint. If the endpoint has a host name, `addresses` returns the IP addresses of this
+    /// name.
     pub fn resolved(&self, addresses: impl Fn(&str) -> Vec<IpAddr>) -> Vec<UpstreamAddress> {
         match self {
             EndpointAddress::Known(address) => vec![address.clone()],

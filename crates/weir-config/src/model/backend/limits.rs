@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_document::{Problem, Share};
 
 /// Limits of a backend, for all workers of the process together. Requests above a limit wait in a queue of size
-/// `pending`, or get 503.
+/// `pending`; if it is full, they get 503.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BackendLimits {

@@ -21,10 +21,11 @@ pub struct BackendTimeouts {
     /// Idle time of a connection between two requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Time>,
-    /// Maximum time of a request in the queue (`limits.pending`); after that it gets 503. Requires `limits.pending`.
-    /// Without a queue, a request at the connection limit waits up to `connect` for another worker to close an idle
-    /// connection. Default: `connect`.
+    /// Maximum time of a request in the queue; after that it gets 503. Requires `limits.pending`. Without a
+    /// queue, a request at the connection limit waits only if another worker can close an idle connection, and at most
+    /// for `connect`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`connect`"))]
     pub pending: Option<Time>,
 }
 

@@ -49,7 +49,8 @@ fn large() -> (State, Arc<Table>) {
     (state, table)
 }
 
-/// Parts that the new table does not share: pages of routes, backends, filters and series; hosts; shards of hosts.
+/// Numbers of parts that the new table does not share with the old one: pages of `routes`, `backends`, `filters` and
+/// `series`, single `hosts`, and `shards` of hosts.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rebuilt {
     routes: usize,
@@ -93,7 +94,7 @@ fn change_rebuilds_only_the_affected_parts() {
         assert!(Arc::ptr_eq(&before.listeners, &after.listeners));
         before = after;
     };
-    // A route that matches other requests: rebuilds its host.
+    // The route now matches different requests: its host is rebuilt.
     let other = Route {
         hosts: vec!["h7.test".to_owned()],
         path: Some("/b".to_owned()),
@@ -101,9 +102,9 @@ fn change_rebuilds_only_the_affected_parts() {
         ..Route::default()
     };
     check(vec![put_route("r7/b", other)], Rebuilt { routes: 1, hosts: 1, shards: 1, ..Rebuilt::default() });
-    // A route with another action for the same requests: rebuilds no host.
+    // A route that matches the same requests, but selects another backend: rebuilds no host.
     check(vec![route(8, "/a", "b9")], Rebuilt { routes: 1, ..Rebuilt::default() });
-    // Other endpoints of a backend: rebuilds no routes.
+    // A backend with changed endpoints: rebuilds no routes.
     check(vec![backend("b9", 2)], Rebuilt { backends: 1, ..Rebuilt::default() });
     // Equal content: rebuilds nothing.
     check(vec![backend("b9", 2), route(8, "/a", "b9")], Rebuilt::default());
@@ -111,7 +112,7 @@ fn change_rebuilds_only_the_affected_parts() {
     let gone = ["r5/a", "r5/b"].map(|key| Change::Remove(Key::Route(key.to_owned())));
     let changes = gone.into_iter().chain([Change::Remove(Key::Backend("b5".to_owned()))]).collect();
     check(changes, Rebuilt { routes: 1, backends: 1, series: 1, hosts: 1, shards: 1, ..Rebuilt::default() });
-    // Other settings: rebuild nothing.
+    // Another number of workers: rebuilds nothing.
     let settings = Settings { workers: Some(3), ..Settings::default() };
     check(vec![Change::Put(Key::Settings, Resource::Settings(Box::new(settings)))], Rebuilt::default());
 }

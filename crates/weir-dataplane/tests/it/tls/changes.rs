@@ -24,7 +24,7 @@ const ROUTE_CHANGES: usize = 1000;
 const CHANGES_A_SWAP: usize = 10;
 /// Minimum number of responses between two changes.
 pub(super) const ANSWERS_A_CHANGE: u64 = 4;
-/// The thread that makes the changes counts its own requests from this number. Other clients use smaller numbers.
+/// Offset of the request numbers of the thread that makes the changes. All other clients use smaller numbers.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
 /// The state that clients and the changing thread share. A host is identified by its index.

@@ -31,7 +31,7 @@ const CHANGES: usize = 600;
 /// [`Case`].
 const STEPS_A_CHANGE: usize = 4;
 const BACKENDS: usize = 4;
-/// Number of certificates per step. The version number of the step selects one of them.
+/// Number of certificates of a step. Version `v` of the step uses the certificate at index `v % LEAVES`.
 const LEAVES: usize = 2;
 
 /// A request and the routes that can match it, from the most specific to the least. If none of them is present, the
@@ -121,13 +121,13 @@ static CASES: [Case; 6] = [
 /// The name of the route that matches every host.
 const REST: &str = "rest";
 
-/// The routes and certificates that are active at one time, by case and step. Each value is the version of the step, or
-/// `None` if the step is absent.
+/// The routes and certificates that are active at one time. Both lists are indexed by case, then step. A value is the
+/// version that last changed the step; `None` if the step is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Snapshot {
     routes: Vec<Vec<Option<usize>>>,
     certificates: Vec<Vec<Option<usize>>>,
-    /// The case and the step of each present route, by route key. A new route gets the first free key.
+    /// The present routes: case and step of each route, by its route key. A new route gets the first free key.
     keys: BTreeMap<usize, (usize, usize)>,
 }
 
@@ -173,7 +173,7 @@ impl Snapshot {
     }
 }
 
-/// Creates all snapshots. The first one is empty; each further one adds, removes or changes some steps.
+/// Creates all snapshots. The first one is empty; each later one adds, removes or changes steps of the one before.
 fn snapshots() -> Vec<Snapshot> {
     let mut draw = fastrand::Rng::with_seed(1);
     let steps = |of: fn(&Case) -> usize| CASES.iter().map(|case| vec![None; of(case)]).collect();
@@ -182,7 +182,7 @@ fn snapshots() -> Vec<Snapshot> {
     let mut snapshots = vec![snapshot.clone()];
     for version in 1..=CHANGES {
         let mut left = draw.usize(1..=STEPS_A_CHANGE);
-        // A batch may add a step and remove it again. If nothing has changed, the batch continues.
+        // Changes of one batch can undo each other. If the batch has no effect as a whole, the loop adds changes.
         while left > 0 || snapshots.last() == Some(&snapshot) {
             left = left.saturating_sub(1);
             snapshot.change(&mut draw, version);
@@ -196,7 +196,7 @@ fn backend(case: usize, step: usize, version: usize) -> usize {
     (case + step + version) % BACKENDS
 }
 
-/// The route of a step in this version. It sets the header `X-Version` of requests to its case, step and version.
+/// The route of a step. It sets the request header `X-Version` to `case.step.version`.
 fn route(case: usize, step: usize, version: usize) -> String {
     format!(
         "{{ {}, backend: b{}, request_headers: {{ set: {{ X-Version: '{case}.{step}.{version}' }} }} }}",
@@ -238,7 +238,8 @@ fn configuration(plain: SocketAddr, secure: &str, origins: &[Origin]) -> String 
 }
 
 impl World {
-    /// The case, step and version of the route that matches the request of a case while the snapshot `at` is active.
+    /// Returns the route that matches the requests of `case` while the snapshot `at` is active. The result is
+    /// `CASE.STEP.VERSION`, or `REST` if only the default route matches.
     fn who(&self, at: usize, case: usize, is_secure: bool) -> String {
         let is_here = |text: &str| {
             let own = if is_secure { "secure" } else { "plain" };
@@ -251,7 +252,8 @@ impl World {
         there.next().map_or(REST.to_owned(), |(step, version)| format!("{case}.{step}.{version}"))
     }
 
-    /// The certificate for the host of a case while the snapshot `at` is active, and the name of its step.
+    /// Finds the certificate for the host of `case` while the snapshot `at` is active. Returns the name of the step
+    /// that sets it, and the certificate.
     fn certificate(&self, at: usize, case: usize) -> (String, &Leaf) {
         let steps = self.snapshots[at].certificates[case].iter().enumerate();
         let mut there = steps.filter_map(|(step, version)| Some((step, (*version)?)));
@@ -326,7 +328,7 @@ impl World {
     }
 }
 
-/// The route changes between two snapshots, compared by route key.
+/// Returns the changes to routes that lead from `former` to `now`. Routes are compared by key.
 fn changed_routes(former: &Snapshot, now: &Snapshot) -> Vec<Change> {
     let name = |key: &usize| Key::Route(format!("step {key}"));
     let left = former.keys.keys().filter(|key| !now.keys.contains_key(key));
@@ -342,7 +344,8 @@ fn changed_routes(former: &Snapshot, now: &Snapshot) -> Vec<Change> {
     changes
 }
 
-/// The steps whose versions differ, each with its case and its new version.
+/// Returns the steps whose version differs between two snapshots: case, step and new version. The new version is `None`
+/// if the step is absent.
 fn differing(
     former: &[Vec<Option<usize>>],
     now: &[Vec<Option<usize>>],
@@ -423,7 +426,8 @@ fn changing_routes_under_load_get_exactly_their_requests() {
     check_counts(&proxy, &world, &origins);
 }
 
-/// Checks that the counters of clients, gateway and origins agree, and that every step was used.
+/// Checks that the counters of clients, gateway and origins agree, and that every route and certificate of `CASES` was
+/// used, including the defaults.
 fn check_counts(proxy: &Proxy, world: &World, origins: &[Origin]) {
     let answered = world.answered.load(Ordering::SeqCst);
     assert!(answered >= (CASES.len() as u64 + ANSWERS_A_CHANGE) * CHANGES as u64, "{answered}");

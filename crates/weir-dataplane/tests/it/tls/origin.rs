@@ -22,7 +22,7 @@ pub(super) struct Seen {
     pub(super) alpn: Option<String>,
     /// Whether the client sent a certificate.
     pub(super) has_certificate: bool,
-    /// Request headers, with data that arrived in the same read.
+    /// The headers of each request, plus any data that arrived in the same read.
     pub(super) requests: Vec<String>,
 }
 

@@ -172,8 +172,8 @@ fn selects_the_verifiable_one_of_two_certificates_for_a_name() {
     let proxy = Proxy::with_files(&text(tls, origin.address, ""), &files);
     let rsa_suite = cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256;
     let ecdsa_suite = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
-    // For an IP address, the client sends no server name. The gateway then selects among the certificates that have the
-    // names of the default certificate.
+    // For an IP address, the client sends no server name. The gateway then selects one of the default certificates.
+    // These are the first certificate and other certificates for its first name.
     for name in names {
         let suite = |trust: Trust| suite_of(&trust.only(TLS12).connect(address(&proxy), name).unwrap());
         assert_eq!(suite(offering_suites(ca.trust(), &[rsa_suite])), rsa_suite.suite());
@@ -226,8 +226,8 @@ fn burst_of_handshakes_does_not_block_open_connections() {
     let proxy = gateway_with(&ca, "tickets: off");
     let mut there = ca.trust().connect(address(&proxy), "a.test").unwrap();
     let (config, mut count) = (ca.trust().config(), 1);
-    // The scheduler decides how many handshakes arrive in one turn. A single burst may stay below the limit of a turn,
-    // but one of many exceeds it.
+    // The scheduler decides how many handshakes of a burst arrive in the same turn. One burst may stay below the limit
+    // of a turn, but at least one of many bursts exceeds the limit.
     for _ in 0..50 {
         let mut burst: Vec<_> = (0..BURST)
             .map(|_| {

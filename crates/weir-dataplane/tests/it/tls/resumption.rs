@@ -201,7 +201,8 @@ fn rejects_an_expired_ticket() {
             !is_resumed(config)
         });
         let taken = refused.expect("all tickets have the same lifetime") as u64;
-        // The remaining tickets are then expired, however long the previous handshakes took.
+        // The lifetime is 2 s. After this pause, the remaining tickets are expired, however long the handshakes above
+        // took.
         std::thread::sleep(Duration::from_secs(3));
         assert!(!shown.any(is_resumed), "the remaining tickets are expired too");
         let stats = proxy.gateway.stats().tls;

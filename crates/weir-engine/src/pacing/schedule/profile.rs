@@ -176,8 +176,8 @@ impl Piece {
 
     /// Returns the time at which the expected number of arrivals reaches `mass`.
     ///
-    /// It is the solution x of `rate x + slope x^2 / 2 = mass - before`. The square root is in the denominator, because
-    /// a difference of two similar numbers would lose precision.
+    /// Solves `rate x + slope x^2 / 2 = mass - before` for x. The usual solution subtracts two similar numbers, which
+    /// loses precision. So this function uses the equivalent form with the square root in the denominator.
     fn due_ns(&self, mass: f64) -> u64 {
         let behind = mass - self.before;
         if behind <= 0.0 {

@@ -5,7 +5,7 @@ use super::spacing::{
 };
 use super::*;
 
-/// Differences between the clocks of one machine and the next.
+/// The clock skews to test: how far each machine's clock is behind the clock of the previous machine, nanoseconds.
 const SKEWS_NS: [u64; 2] = [0, 20 * MS];
 
 fn shards(of: u32) -> impl Iterator<Item = ShardSpec> {
@@ -86,8 +86,8 @@ fn bursts_of_four_machines_are_exponential_after_mapping_back() {
     for seed in 1..5 {
         let all = union(due_of_shard(poisson(seed, profile), 10 * S), 4, 0, 10 * S);
         let back: Vec<f64> = all.iter().map(|&ns| integrated_bursts(ns as f64 / 1e9)).collect();
-        // Two machines may send in the same nanosecond. Such a gap counts as half a nanosecond, in units of the mean
-        // gap at 1,000/s.
+        // Two machines may send in the same nanosecond. Such a gap counts as half a nanosecond: at 1,000/s, this is
+        // 5e-7 of the mean gap.
         let a2 = against_exponential(back.windows(2).map(|pair| (pair[1] - pair[0]).max(5e-7)), 1);
         assert!(a2 < CRITICAL_1_PERCENT, "seed {seed}: {a2}");
     }

@@ -23,8 +23,8 @@ fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     -(n as f64) - sum / n as f64
 }
 
-/// The Anderson-Darling statistic of `gaps` against the distribution of a sum of `shape` exponential gaps. The unit of
-/// `gaps` is the mean gap of the whole schedule.
+/// The Anderson-Darling statistic of `gaps` against an Erlang distribution: each gap is the sum of `shape` exponential
+/// gaps with mean 1. The unit of `gaps` is the mean gap of the whole schedule.
 pub(super) fn against_exponential(gaps: impl Iterator<Item = f64>, shape: u32) -> f64 {
     let below = |gap: f64| {
         let mut term = 1.0;
@@ -80,8 +80,8 @@ pub(super) fn integrated_bursts(s: f64) -> f64 {
 
 #[test]
 fn the_statistic_matches_the_published_one() {
-    // Computed by hand: the statistic of the single value 0.5 is -1 - 2 ln 0.5. Values at equal distances are far
-    // below the critical value.
+    // Computed by hand: the statistic of the single value 0.5 is -1 - 2 ln 0.5. For evenly spaced values, the statistic
+    // is far below the critical value.
     assert!((anderson_darling(vec![0.5]) - (-1.0 - 2.0 * 0.5f64.ln())).abs() < 1e-12);
     assert!(anderson_darling((0..1_000).map(|i| (f64::from(i) + 0.5) / 1_000.0).collect()) < 0.02);
     assert!(anderson_darling(vec![0.0, 0.5]) > 1e9, "an impossible value is always rejected");
@@ -134,13 +134,12 @@ fn ramps_and_bursts_are_exponential_after_mapping_back() {
             let unbent = against_exponential(gaps(&due, due.len() as f64 * 1e9 / until_ns as f64), 1);
             assert!(
                 unbent > CRITICAL_1_PERCENT,
-                "without mapping back, the gaps are not exponential: {unbent}"
+                "the gaps between unmapped due times are not exponential: {unbent}"
             );
             let even = due_until(&Schedule::new(seed, profile, Spacing::Even), 0, 1, until_ns);
             for (index, ns) in even.iter().enumerate() {
                 let mass = integrated(*ns as f64 / 1e9);
-                // Due times are whole nanoseconds. A nanosecond is a hundred-thousandth of the shortest gap, and the
-                // tolerance is two of them.
+                // Due times are whole nanoseconds. At the highest rate, the tolerance of 2e-5 arrivals is 2 ns.
                 assert!(
                     (mass - index as f64).abs() < 2e-5,
                     "arrival {index} at {ns} ns: integrated rate {mass}"
@@ -169,7 +168,7 @@ fn wrong_arrivals_are_rejected() {
         spread[at] = spread[at].max(spread[at - 1] + 4_000);
     }
     rejected("one batch per millisecond, requests 4 us apart", &spread);
-    // 10 % too slow: each request is sent later than intended by a tenth of the time since the start.
+    // 10 % too slow: the lateness of each request is 10 % of its intended send time.
     let drifting: Vec<u64> = right.iter().map(|&ns| ns + (ns as f64 * 0.1) as u64).collect();
     rejected("a tenth too slow", &drifting);
 }

@@ -9,13 +9,13 @@ mod heads;
 /// Expected result of the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum First {
-    /// It is valid and gets a response.
+    /// The request is valid and gets a response.
     Served,
     /// It is rejected, and no byte of it reaches the origin.
     Refused,
     /// Its headers are valid and may reach the origin, but its body is rejected.
     RefusedInBody,
-    /// It is valid and gets a response; what follows it is rejected.
+    /// The request is valid and gets a response. The bytes after the request are rejected.
     ServedThenRefused,
 }
 

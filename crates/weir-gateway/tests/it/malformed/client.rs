@@ -28,7 +28,7 @@ struct Answer {
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Closed,
-    /// The response to the marked request, on an open connection.
+    /// The marked request got a response, and the connection was still open.
     Marked,
     /// No response to the marked request, and no close, within the timeout.
     Hanging,

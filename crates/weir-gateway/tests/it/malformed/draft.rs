@@ -23,7 +23,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Selects the form for this variation. Variations go through the forms of a class in order.
+    /// Selects one of `forms` for this case. The cases of a class use the forms in round robin.
     pub(crate) fn form<'a>(&self, forms: &[&'a str]) -> &'a str {
         forms[self.variation % forms.len()]
     }

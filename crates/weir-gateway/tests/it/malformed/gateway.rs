@@ -1,4 +1,4 @@
-//! The gateway under test as a separate process, and a relay without checks that tests the test.
+//! The gateway under test as a separate process, and a relay without checks. The test must detect the relay.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -39,7 +39,7 @@ impl Gateway {
         let mut stderr = child.stderr.take().expect("its messages");
         let messages = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // After an error, the bytes before it are enough.
+            // If reading fails, the messages read so far are enough.
             let _ = stderr.read_to_end(&mut bytes);
             String::from_utf8_lossy(&bytes).into_owned()
         });

@@ -44,7 +44,8 @@ impl Origin {
         Origin { address, stopping, acceptor }
     }
 
-    /// Everything received, once the peers have closed all connections.
+    /// Stops accepting connections, and waits until the peers have closed all of them. Returns the log of each
+    /// connection.
     pub(crate) fn finish(self) -> Vec<Log> {
         self.stopping.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(self.address));
@@ -107,7 +108,7 @@ pub(crate) fn findings(logs: &[Log], served: &HashSet<String>, cut_off: &HashSet
     findings
 }
 
-/// The complete requests of a connection. A cut-off request may be the last.
+/// The complete requests of a connection. The body of the last request may be cut off if `cut_off` contains its ID.
 fn strictly(raw: &[u8], cut_off: &HashSet<String>) -> Result<Vec<Seen>, String> {
     let limits = HeadLimits::default();
     let (mut requests, mut rest) = (Vec::new(), raw);

@@ -8,7 +8,7 @@ fn get(address: SocketAddr) -> String {
     ask(address, "GET /\r\nHost: h\r\n")
 }
 
-/// The address of the gateway with this port.
+/// The address at which the gateway listens on `port`.
 fn at(served: &Served, port: u16) -> SocketAddr {
     let addresses = served.gateway.addresses();
     addresses.into_iter().find(|address| address.port() == port).expect("it listens")

@@ -1,4 +1,4 @@
-//! Redirects of rules, on listeners with several ports.
+//! Redirect filters of HTTPRoutes. The Gateway has listeners on several ports.
 
 use super::served::{Served, ask, backend, echo, free_port, gateway, route, to};
 use super::tls::{ask_secure, certificates, secret};

@@ -22,7 +22,8 @@ use crate::tls::Authority;
 pub(super) const OF_NGINX: &str = include_str!("../../../../../docs/examples/nginx.conf");
 pub(super) const OF_WEIR: &str = include_str!("../../../../../docs/examples/nginx-to-weir-gateway.yaml");
 
-/// The endpoints of the example. Each has the backend and number with which it responds; `None` refuses connections.
+/// The upstream addresses in the example. Each has the name of its backend, and the number of the endpoint in this
+/// backend. An address with `None` refuses connections.
 const ENDPOINTS: [(&str, Option<(&str, u8)>); 7] = [
     ("10.0.1.11:8080", Some(("shop", 1))),
     ("10.0.1.12:8080", Some(("shop", 2))),
@@ -281,7 +282,7 @@ fn endpoint(is: Option<(&'static str, u8)>, network: &str) -> SocketAddr {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 std::thread::spawn(move || {
-                    // A client that disconnects only ends this thread.
+                    // If the client disconnects, only this thread ends.
                     let _ = serve(stream, backend, number);
                 });
             }

@@ -22,7 +22,7 @@ pub(super) enum Front {
     Nginx,
     /// Like `Nginx`, but appends the port of its client with the address.
     NginxWithPorts,
-    /// Appends a name in place of the address.
+    /// Like `Nginx`, but appends `_hidden` instead of the address of its client.
     NginxHiding,
     /// Appends to `Forwarded`.
     NginxForwarded,
@@ -215,7 +215,7 @@ fn origin() -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             std::thread::spawn(move || {
-                // A client that disconnects only ends this thread.
+                // The error is ignored: if a client disconnects, only this thread ends.
                 let _ = serve(stream);
             });
         }

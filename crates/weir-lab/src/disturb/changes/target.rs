@@ -46,7 +46,7 @@ pub(super) struct Look {
     counted: Option<u64>,
     /// When `counted` last grew, by the monotonic clock, nanoseconds.
     counted_ns: u64,
-    /// Number of successful requests since `counted` last grew. They reached other endpoints.
+    /// Number of successful requests to other endpoints since `counted` last grew.
     without: u32,
 }
 
@@ -61,8 +61,8 @@ impl Look {
 }
 
 impl Target {
-    /// The target for `gateway`; `None` if the gateway has no host or path. `added` contains the paths that changes add
-    /// and remove.
+    /// The target for `gateway`; `None` if the gateway has no host or path, or if `added` is empty. `added` contains
+    /// the paths whose routes are added under load and removed later.
     pub(super) fn new(gateway: &Gateway<'_>, added: &[String]) -> Result<Option<Self>, RigError> {
         let (binding, credentials) = (gateway.binding, &gateway.rendered.credentials);
         let found = (binding.hosts.first(), binding.paths.first(), added.first());
@@ -132,8 +132,8 @@ impl Target {
         self.endpoint.as_ref()?.read().ok().flatten()
     }
 
-    /// A restoration takes effect with the first request that the endpoint receives again. A removal takes effect with
-    /// the last request that it receives.
+    /// Returns when the change took effect: for a restored endpoint, at its first request; for a removed endpoint, at
+    /// its last request.
     fn look_at_endpoint(&self, look: &mut Look, answer: &Result<u16, String>) -> Result<u64, String> {
         let (counted, now_ns) = (self.counted(), mono_ns());
         let Some(count) = counted else { return Err("cannot count the requests of the endpoint".to_owned()) };
@@ -161,7 +161,7 @@ impl Target {
     }
 }
 
-/// Adds one request of weir to `own`, depending on its response.
+/// Counts a request that weir sent. The response decides which counters of `own` increase.
 fn count(own: &mut OwnRequests, answer: &Result<u16, String>) {
     match answer {
         Ok(200) => {

@@ -100,8 +100,8 @@ pub(crate) fn chart(plot: &Plot, layout: Layout) -> Svg {
     svg
 }
 
-/// Draws one panel. The page shows its title, and a legend with buttons. Without `has_titles`, the page script shows
-/// tooltips with values from the table.
+/// Draws one panel for the page. The page adds the title, and a legend with buttons. With `has_titles`, the panel
+/// contains its own tooltips. Otherwise, the page script shows tooltips with values from the table.
 pub(crate) fn panel(plot: &Plot, panel: &Panel, (width, height): (f64, f64), has_titles: bool) -> Svg {
     const ABOVE: f64 = 10.0;
     let separator = if panel.title.is_empty() { "" } else { ", " };
@@ -242,13 +242,13 @@ impl Field<'_> {
         }
     }
 
-    /// Whether a value is valid or within the scale. Lines skip invalid values beyond the scale: a line along the edge
-    /// would look like a constant value.
+    /// False for invalid values above the scale. Lines skip these values, because a line along the edge would look like
+    /// a constant value.
     fn is_within(&self, spot: &Spot) -> bool {
         spot.counts || spot.y.is_none_or(|y| y <= self.plot.y.high)
     }
 
-    /// Draws shapes on a line. Different lines have them at different positions.
+    /// Draws symbols along a line. Symbols of different lines are at different positions.
     fn symbols(&self, svg: &mut Svg, line: &Line) {
         let Some(place) = self.plot.symbol_of(line) else { return };
         let drawn = line.spots.iter().filter(|spot| self.is_within(spot));

@@ -47,7 +47,7 @@ pub(crate) fn bars(label: &str, panels: Vec<(String, Unit, Vec<Bar<'_>>)>) -> Sv
 
 /// Draws one panel without its title, which the page shows. Screen readers read `label`.
 pub(crate) fn bars_alone(label: &str, unit: Unit, bars: Vec<Bar<'_>>) -> Svg {
-    // Height of the title, which is left out.
+    // Height of the omitted title.
     const LEFT_OUT: f64 = TITLE_HEIGHT - 8.0;
     let panels = [Panel { title: String::new(), bars, unit }];
     let mut svg = Svg::new(PANEL_WIDTH + MARGIN, row_height("", &panels) - LEFT_OUT, label);
@@ -162,7 +162,7 @@ fn draw_panel(svg: &mut Svg, panel: &Panel<'_>, (left, top): (f64, f64)) {
     }
 }
 
-/// The text beside a bar: the bounds of the value, or the mean without its interval.
+/// The text beside a bar. A bounded value is shown with its bounds; any other value as its mean, without the interval.
 fn shown(figure: &Figure, unit: Unit) -> String {
     match figure.is_bounded() {
         true => value_words(figure, unit),

@@ -121,8 +121,8 @@ impl Field<'_> {
     }
 }
 
-/// Draws the fields of the map as horizontal strokes that are one row high. Returns one path per level of colour.
-/// Adjacent fields of equal level are joined.
+/// Draws each row of the map as horizontal strokes that are one row high. A stroke covers adjacent time steps with the
+/// same level of colour. Returns one SVG path per level.
 fn fields(map: HeatMap<'_>) -> Vec<String> {
     let mut paths = vec![String::new(); DEPTHS];
     let heat = &map.timeline.heat;

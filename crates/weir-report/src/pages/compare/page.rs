@@ -64,7 +64,7 @@ fn point_page(point: &PointComparison, labels: [&str; 2]) -> PointPage {
     }
 }
 
-/// Removes a confidence interval that is too wide to be useful. With it, the bar would be too small to see.
+/// Removes a confidence interval that is too wide to be useful: next to it, the bar would be too small to see.
 fn drawable(of: &Figure) -> Figure {
     let interval = of.interval.filter(|_| !tells_nothing(of));
     Figure { interval, ..of.clone() }

@@ -26,7 +26,7 @@ pub(super) fn check(shards: &[ShardRecord]) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// A shard, and the first shard, with which it is compared.
+/// The first shard, and a shard that is compared with it.
 struct Pair<'a> {
     first: &'a ShardRecord,
     shard: &'a ShardRecord,
@@ -77,8 +77,8 @@ fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
         Protocol::Http2 => "HTTP/2",
     })?;
     let present = |is_present| if is_present { "present" } else { "missing" };
-    pair.same("record of TLS", |shard| present(shard.record.result.tls.is_some()))?;
-    pair.same("record of the lateness", |shard| present(shard.record.lateness.is_some()))?;
+    pair.same("TLS result", |shard| present(shard.record.result.tls.is_some()))?;
+    pair.same("lateness histogram", |shard| present(shard.record.lateness.is_some()))?;
     pair.same("number of HTTP/2 streams", |shard| {
         shard.record.result.http2.map_or(0, |http2| http2.streams)
     })?;
@@ -94,7 +94,8 @@ fn check_pair(pair: &Pair<'_>) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Checks that a record is complete, and that its histograms have weir's bounds.
+/// Checks that the request counts of a record add up, and that its histograms have the range and precision that weir
+/// uses.
 fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     let LoadRecord { result, whole, latency, service_time, lateness, .. } = &shard.record;
     let LoadRecord { seconds, routes, steps, distributions, .. } = &shard.record;
@@ -105,7 +106,7 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     }
     let of_load = [("the latency histogram", latency), ("the service time histogram", service_time)];
     let late = lateness.iter().map(|lateness| ("the lateness histogram", lateness));
-    let by_second = seconds.iter().map(|second| ("the latency histogram of a second", &second.latency));
+    let by_second = seconds.iter().map(|second| ("a per-second latency histogram", &second.latency));
     let by_step = steps.iter().map(|step| ("the latency histogram of a step", &step.latency));
     for (what, histogram) in of_load.into_iter().chain(late).chain(by_second).chain(by_step) {
         check_bounds(shard, what, histogram, true)?;
@@ -120,8 +121,8 @@ fn check_alone(shard: &ShardRecord) -> Result<(), MergeError> {
     Ok(())
 }
 
-/// Checks that a histogram has weir's bounds and precision. Without `is_full`, it does not check the maximum, because
-/// histograms of routes grow with their values.
+/// Checks that a histogram has weir's bounds and precision. If `is_full` is false, the upper bound is not checked:
+/// histograms of routes raise their upper bound as values grow.
 fn check_bounds(
     shard: &ShardRecord,
     what: &'static str,

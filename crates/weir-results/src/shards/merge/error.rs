@@ -6,7 +6,7 @@ use crate::HistogramError;
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// No records were given.
-    #[error("there is no record of a shard to merge")]
+    #[error("no shard results to merge")]
     Empty,
     /// Two records have the same agent name: a bug in the coordinator.
     #[error("shard `{agent}`: another shard has the same name")]
@@ -23,7 +23,7 @@ pub enum MergeError {
         what: &'static str,
         /// The value in the record of `agent`.
         found: String,
-        /// The agent of the other record in the comparison.
+        /// The agent whose record was compared with the rejected record.
         other: String,
         /// The value in the record of `other`.
         expected: String,
@@ -52,8 +52,8 @@ pub enum MergeError {
         /// Why the histogram cannot be decoded.
         source: HistogramError,
     },
-    /// A histogram has another value range or precision than in this weir version, so adding it would lose precision.
-    #[error("shard `{agent}`: {what} has another value range or precision than in this weir version")]
+    /// A histogram does not have the value range and precision of this weir version. Adding it would lose precision.
+    #[error("shard `{agent}`: {what} does not have the value range and precision of this weir version")]
     Bounds {
         /// The agent whose record is rejected.
         agent: String,
@@ -69,7 +69,7 @@ impl MergeError {
             Self::Empty => "give the records of all shards",
             Self::SameName { .. } => "give each agent a unique name",
             Self::Apart { .. } => "check the clocks of the machines, then run the load again",
-            Self::Unbalanced { .. } => "report the bug with the record",
+            Self::Unbalanced { .. } => "report the bug, and include the record of this shard",
             Self::Differs { .. } | Self::Histogram { .. } | Self::Bounds { .. } => {
                 "install the same version of weir on all machines, then run the load again"
             }

@@ -25,7 +25,7 @@ pub(super) fn merged(
             false => Vec::new(),
         },
         unsent_with_free_connection: parts().map(|part| part.unsent_with_free_connection).sum(),
-        // The means can be added, because all shards sample the same phase.
+        // All shards sample the same phase, so the mean of the whole load is the sum of the shards' means.
         in_flight_mean: parts().map(|part| part.in_flight_mean).sum(),
         connections_missing_mean: parts().map(|part| part.connections_missing_mean).sum(),
         connections_opened: parts().map(|part| part.connections_opened).sum(),

@@ -17,7 +17,7 @@ pub(super) struct Measured<'a> {
     pub(super) agent: &'a str,
     pub(super) result: &'a LoadResult,
     latency: &'a Histogram,
-    /// `None` for a step whose record has no extra distributions.
+    /// Service times; `None` if the record of a step does not contain them.
     service_time: Option<&'a Histogram>,
     lateness: Option<&'a Histogram>,
     pub(super) distributions: Option<&'a Distributions>,
@@ -88,8 +88,8 @@ pub(super) fn merged(shards: &[Measured<'_>], duration_s: f64) -> Result<LoadRes
     })
 }
 
-/// Adds the histogram that `of` returns for each shard, and summarizes the sum. `unanswered` requests rank last. `None`
-/// if a shard lacks the histogram.
+/// Merges the histograms that `of` returns for the shards, and summarizes the merged histogram. `unanswered` requests
+/// rank last. `None` if a shard lacks the histogram.
 pub(super) fn times<'a>(
     shards: &'a [Measured<'a>],
     name: &'static str,
@@ -150,7 +150,7 @@ fn tls(shards: &[Measured<'_>]) -> Result<Option<TlsResult>, MergeError> {
 }
 
 /// Summarizes the durations of TLS handshakes under load in all shards. If there were none, it summarizes the
-/// handshakes before the load, as on one machine.
+/// handshakes before the load. A run on one machine follows the same rule.
 fn handshake_ns(shards: &[Measured<'_>]) -> Result<TimesNs, MergeError> {
     if shards.iter().any(|shard| shard.distributions.is_none()) {
         return Ok(TimesNs::default());

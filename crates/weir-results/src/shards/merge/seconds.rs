@@ -41,6 +41,6 @@ fn sum(interval: &LoadSecond, parts: &[(&str, &LoadSecond)]) -> Result<LoadSecon
         completed: count(|second| second.completed),
         unexpected: count(|second| second.unexpected),
         lost: count(|second| second.lost),
-        latency: histogram(latencies, "the latency histogram of a second")?,
+        latency: histogram(latencies, "a per-second latency histogram")?,
     })
 }

@@ -23,7 +23,7 @@ fn encoded(values_ns: &[u64]) -> Histogram {
     Histogram::encode(&histogram_of(values_ns.iter().copied()))
 }
 
-/// A hundred latencies of very different magnitudes; each shard has other values.
+/// A hundred latencies of very different magnitudes. The values differ between shards.
 fn latencies_ns(shard: u64) -> Vec<u64> {
     (1..=100).map(|n| 1_000 + n * n * n * (7 + 13 * shard) * 100 + shard * 900_000_000 * (n / 100)).collect()
 }
@@ -314,7 +314,7 @@ fn handshakes_under_load_are_merged_over_all_shards() {
     let merged = tls(&shards);
     assert_eq!(merged.handshake_ns, TimesNs::of(&histogram_of([9_000]), 0));
     assert_eq!((merged.handshakes, merged.negotiated["TLS 1.3"]), (20, 20));
-    // If a shard has no distributions, handshakes and waits for connections have no values.
+    // If a shard has no distributions, the merged handshake times and connection waits have no values.
     shards[0].record.distributions = None;
     let record = merge(&shards).unwrap();
     assert_eq!(record.result.tls.unwrap().handshake_ns, TimesNs::default());
@@ -397,7 +397,7 @@ fn reasons_and_http2_are_merged() {
 
 #[test]
 fn records_of_different_loads_are_rejected_by_name() {
-    assert_eq!(merge(&[]).unwrap_err().to_string(), "there is no record of a shard to merge");
+    assert_eq!(merge(&[]).unwrap_err().to_string(), "no shard results to merge");
     check_refused(|shard| shard.agent = "agent-1".into(), "shard `agent-1`: another shard has the same name");
     check_refused(
         |shard| shard.record.result.duration_s = 1.75,
@@ -409,7 +409,7 @@ fn records_of_different_loads_are_rejected_by_name() {
     );
     check_refused(
         |shard| shard.record.result.tls = Some(TlsResult::default()),
-        "shard `agent-2`: the record of TLS is present, but missing on shard `agent-0`",
+        "shard `agent-2`: the TLS result is present, but missing on shard `agent-0`",
     );
     check_refused(
         |shard| shard.record.seconds[1].t_s = 1.5,
@@ -421,7 +421,7 @@ fn records_of_different_loads_are_rejected_by_name() {
     );
     check_refused(
         |shard| shard.record.lateness = None,
-        "shard `agent-2`: the record of the lateness is missing, but present on shard `agent-0`",
+        "shard `agent-2`: the lateness histogram is missing, but present on shard `agent-0`",
     );
     check_refused(
         |shard| shard.record.whole.completed += 1,
@@ -430,20 +430,20 @@ fn records_of_different_loads_are_rejected_by_name() {
     let coarse = Hdr::<u64>::new_with_bounds(100, 3_600_000_000_000, 2).unwrap();
     check_refused(
         |shard| shard.record.seconds[1].latency = Histogram::encode(&coarse),
-        "shard `agent-2`: the latency histogram of a second has another \
-         value range or precision than in this weir version",
+        "shard `agent-2`: a per-second latency histogram does not have the \
+         value range and precision of this weir version",
     );
     let short = Hdr::<u64>::new_with_bounds(100, 1_000_000_000, 3).unwrap();
     check_refused(
         |shard| shard.record.latency = Histogram::encode(&short),
-        "shard `agent-2`: the latency histogram has another value range or precision than in this weir version",
+        "shard `agent-2`: the latency histogram does not have the value range and precision of this weir version",
     );
     check_refused(
         |shard| {
             shard.record.distributions.as_mut().unwrap().connection_wait = Some(Histogram::encode(&coarse));
         },
-        "shard `agent-2`: the histogram of waits for a connection has another value \
-         range or precision than in this weir version",
+        "shard `agent-2`: the histogram of waits for a connection does not have the value \
+         range and precision of this weir version",
     );
     check_refused(
         |shard| shard.record.service_time = serde_json::from_str("\"!\"").unwrap(),

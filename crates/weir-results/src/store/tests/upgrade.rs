@@ -97,7 +97,7 @@ fn rows_of_shards_are_read_as_written() {
     assert_eq!(store.cells(&run.id).unwrap(), [cell]);
 }
 
-/// The stored row of a shard with this record.
+/// The result of the shard of `agent`, computed from `record`.
 fn shard(agent: &str, record: &LoadRecord) -> ShardResult {
     ShardResult::of(agent, record, -1_500_000, 40_000)
 }

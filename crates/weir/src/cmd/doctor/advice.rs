@@ -6,9 +6,9 @@ use weir_results::words::counted;
 
 use super::examination::Examination;
 
-/// The largest share of the host's CPUs for the gateway. Load generator and origin together use about as much CPU per
-/// request as a fast gateway. With the other three quarters of the host, they stay well below their limit when the
-/// gateway reaches its CPU limit.
+/// Maximum share of the host's CPUs for the gateway. The other 75 % are for the load generator and the origin. Together
+/// they use about as much CPU per request as a fast gateway, so they stay well below their limit when the gateway
+/// reaches its CPU limit.
 const DATA_SHARE: f64 = 0.25;
 /// A CPU limit below this number of CPUs is a quota, which makes the kernel pause the gateway.
 const WHOLE_CPU: f64 = 1.0;

@@ -34,13 +34,14 @@ const HALVINGS: u32 = 7;
 /// chance, but never early.
 const ATTEMPTS: u32 = 4;
 
-/// A process of `weir origin`, which is stopped when this is dropped.
+/// A running `weir origin`. Dropping this value stops the process.
 pub(super) struct Origin {
     child: Child,
     address: String,
 }
 
-/// Measures both limits with a load on an origin on the loopback interface.
+/// Measures the highest rate that this host can send in time, and the lowest latency that it can measure. The load goes
+/// to an origin on the loopback interface.
 pub(super) fn measure(host: &Manifest, watched: Option<HostShare>) -> Result<HostBounds, Failure> {
     let fingerprint = HostBounds::fingerprint(host).ok_or_else(|| {
         let message = "cannot read the CPU model, the cores or the memory of this host";

@@ -26,7 +26,7 @@ pub(super) struct Examination {
     pub(super) containers: Containers,
     /// Timer slack of this process in nanoseconds. The workers of weir set their own to 1.
     pub(super) timer_slack_ns: Option<u64>,
-    /// CPU use of other processes while weir measured it, as shares of the host.
+    /// CPU use of other processes during `WATCH`, as shares of the host's CPU time.
     pub(super) disturbance: Option<HostShare>,
     /// The largest CPU limit with which the gateway is saturated before the load generator is.
     pub(super) data_cpus_max: f64,
@@ -61,7 +61,7 @@ pub(super) struct Limits {
     pub(super) tested_by: Option<&'static str>,
     /// Whether limits can be shares of a CPU.
     pub(super) cpu_shares: bool,
-    /// Whether limits can be whole CPUs, at least by pinning processes to CPUs.
+    /// Whether limits can be whole CPUs. This is always possible: without control groups, weir pins processes to CPUs.
     pub(super) whole_cpus: bool,
     /// Whether memory can be limited.
     pub(super) memory: bool,
@@ -146,9 +146,9 @@ impl Examination {
             )
         });
         let limits = match self.limits.tested_by {
-            None => "only whole CPUs, by CPU affinity".to_owned(),
+            None => "CPU affinity, for whole CPUs only; no memory limits".to_owned(),
             Some(tests) => {
-                format!("CPU and memory by cgroup {} (tested by `{tests}`)", self.limits.cgroup)
+                format!("cgroup {}, for CPU and memory (tested by `{tests}`)", self.limits.cgroup)
             }
         };
         vec![

@@ -27,7 +27,7 @@ const PHASES: [&str; 2] = ["warmup=200ms", "duration=800ms"];
 const MINUTES: f64 = 10.0;
 /// Length of a block of the quickstart scenario with two gateways, in seconds: three cells with two loads each.
 const BLOCK_S: f64 = 13.0;
-/// Larger differences are not worth a number. They are printed as "more than" this value.
+/// Largest difference that is printed as a number. Larger differences are printed as "more than" this value.
 const USEFUL_MAX: f64 = 2.0;
 
 /// The smallest differences between two gateways that a comparison of ten minutes can detect. They are shares: 0.05
@@ -72,7 +72,7 @@ impl Precision {
         let failed = |error: std::io::Error| {
             Failure::environment(
                 format!("cannot make a temporary folder: {error}"),
-                "free disk space, or use --quick",
+                "free up disk space, or use --quick",
             )
         };
         let folder = tempfile::tempdir().map_err(failed)?;
@@ -110,8 +110,8 @@ impl Precision {
         Ok(repeats.precision().ok_or_else(|| failed.unwrap_or(reasons)))
     }
 
-    /// Describes the differences in words. `taken` is the share of the host that other processes use. If these
-    /// processes can change a metric by more than its tolerance, weir reports only bounds of the metric.
+    /// The smallest detectable differences, in words. `taken` is the share of the host's CPU that other processes use.
+    /// If these processes can change a metric by more than its tolerance, weir reports only bounds of the metric.
     pub(super) fn words(&self, taken: f64) -> String {
         let thresholds = Thresholds::default();
         let is_noisy = taken > thresholds.disturbed_share;
@@ -133,7 +133,7 @@ impl Precision {
         let bounded: Vec<String> = bounded.iter().map(|(name, ..)| (*name).to_owned()).collect();
         let mut words = format!("A {MINUTES:.0}-minute comparison of two gateways on this host ");
         words += &match known.is_empty() {
-            true => "detects no difference reliably.".to_owned(),
+            true => "cannot detect differences reliably.".to_owned(),
             false => format!("detects differences of at least {} (80 % power).", join(&known)),
         };
         if !bounded.is_empty() {
@@ -192,7 +192,8 @@ mod tests {
         };
         let of = |step| repeats(step).precision().unwrap().cpu;
         assert!(of(0.001) < of(0.01) && of(0.01) < of(0.1));
-        // The expected value, from a standard deviation of 2.4 % and 46 blocks: 2.4 % x 1.41 / 6.8 x (2.7 + 0.85).
+        // The expected value is 1.8 %: the standard deviation of 2.4 %, times √2 / √46 for 46 blocks, times the sum of
+        // two t quantiles. The quantiles are 2.7 for the error level and 0.85 for 80 % power.
         assert!((0.015..0.025).contains(&of(0.01)), "{}", of(0.01));
         let missing = Repeats { p99: Vec::new(), ..repeats(0.01) };
         assert_eq!(missing.precision(), None);

@@ -46,7 +46,7 @@ mod with_cluster {
     /// How long the coordinator pod may wait for a node and for its image.
     const START_MAX: Duration = Duration::from_secs(60);
 
-    /// How long weir checks the results for the end of the run after the coordinator pod has gone.
+    /// How long weir waits for the report of the run's end after the coordinator pod has gone.
     const END_MAX: Duration = Duration::from_secs(5);
 
     /// The label that contains the ID of the run to which an object belongs.

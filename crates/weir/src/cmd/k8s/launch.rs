@@ -118,8 +118,8 @@ mod with_cluster {
         };
         let site = args.site(&run.id, !is_there);
         let results = Results::new(Arc::clone(&cluster), site.clone());
-        // If the service account exists, this run is already in the namespace. It must not start again: the namespace
-        // may contain its results, and weir would treat it as a namespace that existed before the run.
+        // If the service account exists, the namespace already contains this run. Refuse to start the run again: the
+        // namespace may contain its results, and weir would treat the namespace as one that existed before the run.
         let account = Object::new("v1", "ServiceAccount", &site.namespace, &site.coordinator());
         let is_running = match cluster.get(&account) {
             Err(error) if error.is_forbidden() => false,

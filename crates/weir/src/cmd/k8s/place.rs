@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Where `weir run` generates its load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cmd) enum On {
-    /// On agents. The gateways run on this host.
+    /// Agents generate the load. The gateways run on this host.
     Agents(Place),
     /// In pods of a cluster, together with everything else of the run. The text is a kubeconfig context; `None` is
     /// the current one.
@@ -47,7 +47,8 @@ pub(in crate::cmd) struct ClusterArgs {
     /// [default: weir-RUN]
     #[arg(long, value_name = "NAMESPACE")]
     pub(in crate::cmd) namespace: Option<String>,
-    /// With k8s: image with weir; weir-gateway comes from the image `weir-gateway` with the same registry, path and tag
+    /// With k8s: image that contains weir. For weir-gateway, weir uses the image `weir-gateway` with the same registry,
+    /// path and tag
     #[arg(long, value_name = "IMAGE", value_parser = image, default_value_t = own_image())]
     pub(in crate::cmd) image: String,
     /// With k8s: create Roles for the run. They allow the run to change limits of gateways that already run in the

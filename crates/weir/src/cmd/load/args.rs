@@ -10,7 +10,8 @@ use weir_lab::agents::Place;
 
 use crate::cmd::watch::WatchArgs;
 
-/// Order of the help: description, usage, flags. Only the usage shows the arguments without a flag.
+/// The help shows the description, the usage, the flags and the examples. Arguments without a flag appear only in the
+/// usage.
 const TEMPLATE: &str = "{about}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 const EXAMPLES: &str = "\
 Closed: weir load http://127.0.0.1:8080/ -c 64   Open: weir load https://example.com/ -r 1000/s
@@ -54,7 +55,7 @@ pub(crate) struct ShapeArgs {
     /// Connections: N, ramp 1..60, steps 1..60..5 or 1,10,60 [default: 32]
     #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true)]
     pub(super) connections: Option<Counts>,
-    /// Open loop: 5000/s, ramp 1/s..9/s, steps 1/s..9/s..2/s or 1/s,9/s
+    /// Open loop: 5/s, ramp 1/s..9/s, steps 1/s..9/s..4/s or 1/s,5/s,9/s
     #[arg(short = 'r', long, value_name = "RATE")]
     pub(super) rate: Option<Rates>,
     /// Duration of the measurement, or of each step [default: 10s]
@@ -66,7 +67,7 @@ pub(crate) struct ShapeArgs {
     /// Open loop: send at even intervals instead of Poisson arrivals
     #[arg(long, requires = "rate")]
     pub(super) even: bool,
-    /// Open loop: 5000/s:200ms/1s is 5000/s for 200 ms of each second, then --rate
+    /// Open loop: 5000/s:200ms/1s sends 5000/s for 200 ms per second, else --rate
     #[arg(long, value_name = "BURST", requires = "rate")]
     pub(super) burst: Option<Burst>,
     /// Closed loop: pause after each response; exp:20ms draws random pauses
@@ -155,7 +156,7 @@ pub(crate) struct TlsArgs {
     pub(super) sni: Option<String>,
 }
 
-/// Execution and output of weir.
+/// How weir runs the load and prints the result.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunningArgs {
     /// Worker threads; wrk's -t is the same [default: half of the CPUs]
@@ -167,10 +168,10 @@ pub(crate) struct RunningArgs {
     /// Agents that generate the load: local:N, ssh:HOST,HOST or agents:N
     #[arg(long, value_name = "PLACE", conflicts_with_all = ["trace", "spin"])]
     pub(super) on: Option<Place>,
-    /// With agents:N or ssh: where agents connect
+    /// Address for agents (agents:N, ssh:HOST)
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7400", requires = "on")]
     pub(super) listen: SocketAddr,
-    /// With agents:N: file that agents need to join
+    /// File that agents need to join (agents:N)
     #[arg(long, value_name = "FILE", default_value = "weir.ticket", requires = "on")]
     pub(super) ticket: PathBuf,
     /// Seed of the schedule and the requests
@@ -299,7 +300,7 @@ mod tests {
         flags.sort();
         let mut sorted = mapped.clone();
         sorted.sort_unstable();
-        assert_eq!(flags, sorted, "a flag has no field, or a field no flag");
+        assert_eq!(flags, sorted, "a flag without an entry in `FIELDS`, or an entry without a flag");
         for (flag, field) in FIELDS {
             let Some(field) = field else { continue };
             let found = description(&schema, field);

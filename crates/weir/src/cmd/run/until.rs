@@ -22,8 +22,8 @@ const DEFAULTS: [(&str, f64); 3] = [("cpu", 0.05), ("throughput", 0.10), ("p50",
 pub(super) enum Look {
     /// All intervals are narrow enough.
     Reached,
-    /// These values are not precise enough yet, described in words. `is_hopeless`: all repeats of these values are
-    /// invalid or bounded, so more repeats would probably not help.
+    /// Some values are not precise enough yet. `values` describes each of them in words. `is_hopeless`: all repeats of
+    /// these values are invalid or bounded, so more repeats would probably not help.
     Open { values: Vec<String>, is_hopeless: bool },
 }
 
@@ -82,7 +82,8 @@ impl Until {
         if values.is_empty() { Look::Reached } else { Look::Open { values, is_hopeless } }
     }
 
-    /// The values of a row that have a tolerance and fit the arrival model: (name, value, tolerance).
+    /// The values of `row` that have a tolerance, as (name, value, tolerance). Leaves out throughput of open loads, and
+    /// latency of closed loads.
     fn judged<'a>(
         &'a self,
         model: ArrivalModel,

@@ -18,7 +18,7 @@ pub(crate) struct WatchedLoad<'a> {
 }
 
 impl<'a> WatchedLoad<'a> {
-    /// Starts to push the metrics of the load on the server `authority`. `next` also receives each second.
+    /// Starts to push the metrics of the load that is sent to `authority`. Each second is also passed to `next`.
     pub(crate) fn new(watch: Watch, spec: &LoadSpec, authority: &str, next: &'a dyn Progress) -> Self {
         let labels = Labels {
             run: format!("load-{}", weir_lab::new_run_id()),
@@ -33,7 +33,7 @@ impl<'a> WatchedLoad<'a> {
         Self { watch, labels, own: RefCell::new(OwnUse::now()), next }
     }
 
-    /// Pushes one second of the shard of `agent`, and passes it on to `next`.
+    /// Pushes one second of `agent`'s shard, and passes this second on to `next`.
     pub(crate) fn second_of(&self, agent: &str, second: &LiveSecond) {
         push_second(&self.watch, &of_agent(&self.labels, agent), second);
         self.next.second(second);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 /// Linux reports the CPU times of processes in hundredths of a second, on every architecture.
 const TICKS_PER_S: f64 = 100.0;
-/// Minimum time between two readings, in seconds. A shorter time has too few ticks for a result.
+/// Minimum time between two readings, in seconds. For a shorter time, ticks are too coarse.
 const SPAN_MIN_S: f64 = 0.5;
 
 /// CPU time that this process has used so far, and its current memory.

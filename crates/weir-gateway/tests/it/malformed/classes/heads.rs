@@ -9,7 +9,8 @@ pub(crate) const CLASSES: &[Class] = &[
         let mut bytes = d.get_with("X: y");
         let ends: Vec<usize> =
             bytes.windows(2).enumerate().filter(|(_, w)| *w == b"\r\n").map(|(at, _)| at).collect();
-        // Removes the CR from one of the first four lines: the request line, or one of at least three headers.
+        // Removes the CR from the request line or from one of the first three headers. Every request here has at least
+        // three headers.
         bytes.remove(ends[d.random.below(4)]);
         bytes
     }),

@@ -32,7 +32,10 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
         }
         // A connection may fail while no request is using it.
         None if !causes.is_empty() => {
-            rows.push(("errors", "no request failed; connections were lost or not opened".to_owned()));
+            rows.push((
+                "errors",
+                "no request failed, but connections were lost or could not be opened".to_owned(),
+            ));
         }
         None => rows.push(("errors", "none".to_owned())),
     }
@@ -151,7 +154,10 @@ mod tests {
         let errors = Errors { refused: 3, ..Errors::default() };
         check(
             &LoadResult { requests, errors, ..result() },
-            &["errors|no request failed; connections were lost or not opened", "causes|refused 3"],
+            &[
+                "errors|no request failed, but connections were lost or could not be opened",
+                "causes|refused 3",
+            ],
         );
         check(
             &LoadResult { errors, ..result() },

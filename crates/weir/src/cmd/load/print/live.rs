@@ -22,7 +22,7 @@ pub(crate) struct Live {
 enum Mode {
     /// In one line that is overwritten each second.
     Overwrite,
-    /// In a new line at regular intervals.
+    /// A new line every [`PLAIN_EVERY_S`] seconds.
     Plain,
     /// Not at all.
     Silent,

@@ -12,7 +12,7 @@ use super::figures::{grouped, time};
 /// What the table shows for a missing value.
 pub(super) const NOTHING_THERE: &str = "–";
 
-/// The quantiles that all tables show: title and quantile.
+/// Title and value of each quantile that all tables show.
 pub(super) const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
@@ -69,7 +69,7 @@ pub(super) fn table(spec: &LoadSpec, record: &LoadRecord) -> String {
         }
     }
     if let Some(wait) = &record.generator.connection_wait_ns {
-        row("connection wait", wait, "the part of the lateness that is a wait for a free connection");
+        row("connection wait", wait, "the part of the lateness spent waiting for a free connection");
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     let mut out = table.trim_fmt() + "\n";
@@ -93,10 +93,10 @@ pub(super) fn supported(requests: u64) -> String {
 fn ranking(requests: &Requests) -> String {
     let scheduled = counted(requests.scheduled, "scheduled request");
     match requests.unanswered() {
-        0 => format!("quantiles: nearest rank over {scheduled}"),
+        0 => format!("quantiles use the nearest rank among {scheduled}"),
         unanswered => {
             format!(
-                "quantiles: nearest rank over {scheduled}; unanswered requests ({}) rank last",
+                "quantiles use the nearest rank among {scheduled}; unanswered requests ({}) count as slowest",
                 grouped(unanswered)
             )
         }
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn unanswered_requests_are_named_in_the_ranking() {
         let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
-        assert_eq!(ranking(&all), "quantiles: nearest rank over 1,500 scheduled requests");
+        assert_eq!(ranking(&all), "quantiles use the nearest rank among 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
-        assert!(ranking(&some).ends_with("1,500 scheduled requests; unanswered requests (100) rank last"));
+        assert!(ranking(&some).ends_with("; unanswered requests (100) count as slowest"));
     }
 
     #[test]
