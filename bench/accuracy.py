@@ -54,7 +54,7 @@ class Comparison:
         self.findings, self.reference_s = {}, None
 
     def truth_s(self, finding):
-        """The origin's record of this run, or of the reference run if the origin stalls and the tool waits for it."""
+        """The delays that the origin recorded in this run. If the tool waits during stalls: those of the reference run."""
         if self.reference_s and finding.tool not in OPEN_MODEL:
             return self.reference_s
         return finding.given_s
@@ -136,7 +136,7 @@ class Accuracy:
         return comparison
 
     def finding(self, tool, case):
-        """One tool's run; after host noise, the run with the least noise of a few attempts."""
+        """Runs one tool. After host noise it tries a few times, and returns the run with the least noise."""
         best = None
         for _ in range(ATTEMPTS):
             origin = self.origin(case)
@@ -168,7 +168,7 @@ class Accuracy:
 
 
 def rate_at(ceiling_per_s, load_point):
-    """The rate of a load point. It is not a multiple of the rate of stalls, so even spacing covers a whole stall."""
+    """The rate of a load point: no multiple of the stalls' rate, so even arrivals hit all parts of a stall."""
     return round(ceiling_per_s * load_point) // 10 * 10 + 3
 
 

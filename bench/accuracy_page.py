@@ -61,7 +61,7 @@ def page(comparisons, ceilings, environment, seconds, minutes):
 
 
 def fit(comparison):
-    """Reports without host noise of tools that sent the rate, closest first."""
+    """Reports of tools that sent the rate, from runs without host noise. The closest is first."""
     quiet = [finding for finding in comparison.reported() if not is_disturbed(finding.share)]
     full = [finding for finding in quiet if comparison.sent_share(finding) >= SENT_SHARE_MIN]
     return sorted(full, key=comparison.worst)

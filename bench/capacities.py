@@ -1,7 +1,8 @@
-"""Theoretical capacity of a queue with several servers, at a quantile of its response time.
+"""Theoretical capacity of a queue: the rate at which a quantile of the response time reaches a limit.
 
-Times are in seconds. The capacity is computed by Lindley's recursion, or for several servers by Kiefer and Wolfowitz's,
-over a long series of arrivals that is the same at every rate. The closed forms test the recursions.
+Times are in seconds. Lindley's recursion computes the capacity with one server. Kiefer and Wolfowitz's recursion
+computes it with several. The series of arrivals is long, and the same at every rate. Tests compare the recursions with
+the closed forms.
 """
 
 import decimal
@@ -69,13 +70,13 @@ def share_over_of_mm2(rate_per_s, service_s, limit_s):
     busy = offered / 2
     waits = offered**2 / (2 * (1 - busy)) / (1 + offered + offered**2 / (2 * (1 - busy)))
     left = 2 * served - rate_per_s
-    # The waiting time of queued requests is exponential with the rate `left`; their service time is added.
+    # Queued requests have an exponential waiting time, whose rate is `left`. The service time is added to it.
     both = (left * math.exp(-served * limit_s) - served * math.exp(-left * limit_s)) / (left - served)
     return (1 - waits) * math.exp(-served * limit_s) + waits * both
 
 
 def share_over_of_md1(rate_per_s, service_s, limit_s):
-    """M/D/1: Erlang's sum for the waiting time (1909), with sixty digits: its terms are large and alternate in sign."""
+    """M/D/1: Erlang's sum for the waiting time (1909). It needs 60 digits: terms are large and alternate in sign."""
     with decimal.localcontext() as context:
         context.prec = 60
         rate, service = decimal.Decimal(rate_per_s), decimal.Decimal(service_s)

@@ -23,8 +23,8 @@ class Figure:
 class Comparison:
     """Candidates that are measured in the same rounds.
 
-    Ratios are the first candidate over another one; with a `reference`, another candidate over the reference. The key
-    of a gate is the other candidate, or several: then the gate uses the candidate with the lowest median.
+    A ratio is the first candidate divided by another one. With a `reference`, it is the other candidate divided by the
+    reference. The key of a gate names the other candidate. If it names several, the one with the lowest median is used.
     """
 
     def __init__(self, title, note, candidates, gates, unit="CPU us/request", reference=None):

@@ -1,6 +1,6 @@
 """Gateways with 1,000 TLS domains, 100 paths each and one certificate per domain: cold starts, memory, CPU time.
 
-`weir render` writes the configurations, so all gateways have the equal settings of weir's drivers.
+`weir render` writes the configurations with weir's drivers, so settings are equal for all gateways.
 """
 
 import json
@@ -34,7 +34,7 @@ loads: {{ kept: {{ model: closed, connections: 64 }} }}
 
 
 def domain(number):
-    """The domain with this number, from 1, as in the topology of a scenario."""
+    """The domain with this number, as in the topology of a scenario. Numbers start at 1."""
     return f"d{number:04}.gateway.test"
 
 
@@ -46,7 +46,7 @@ class Rendered:
 
 
 class Domains(Bench):
-    """Makes the measurements. Each gateway is rendered once per measurement."""
+    """Makes the measurements. Each of them renders the configuration of every gateway once."""
 
     def start(self):
         """Time and CPU time until the first status 200, and the memory then. Gateways alternate."""

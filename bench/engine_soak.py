@@ -23,7 +23,7 @@ CONNECTIONS = 32
 
 
 def sampled(processes, binary, url, cpu, folder, seconds):
-    """([(second, resident bytes) once per second], weir's result)."""
+    """Runs `weir load`. Returns samples of (second, resident bytes), one per second, and weir's result."""
     output, errors = folder / "soak.json", folder / "soak.errors"
     command = [binary, "load", url, *weir_options(Shape(CONNECTIONS)), "--duration", f"{seconds}s"]
     with open(output, "wb") as log, open(errors, "wb") as said:

@@ -1,4 +1,4 @@
-"""Limits on values: a gate and a wanted value, and their output."""
+"""Compares values with gates, and formats the outcome as Markdown."""
 
 import statistics
 
@@ -63,7 +63,7 @@ def with_outcome(value, limit, good, bad):
 
 
 def figure(value):
-    """An integer without decimals; other values with two decimals, or one from 10 on."""
+    """Formats a value. Integers get no decimals. Other values get two below 10, else one."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.1f}" if value >= 10 else f"{value:.2f}"

@@ -6,7 +6,7 @@ from processes import Failed
 
 SOAK_SECONDS_DEFAULT = 600
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-# Buffers and tables reach their final size in the first third.
+# Buffers and tables reach their final size in the first third of a run, so it is ignored.
 SETTLED_SHARE = 1 / 3
 SAMPLES_MIN = 3
 
@@ -54,7 +54,7 @@ class Growth:
         return [sample for sample in self.samples if sample[0] >= from_s]
 
     def grown(self):
-        """The growth over the last two thirds, by their slope; `None` with too few samples."""
+        """The growth over the last two thirds of the run, from the slope; `None` with too few samples."""
         settled = self.settled()
         if len(settled) < SAMPLES_MIN or settled[-1][0] == settled[0][0]:
             return None

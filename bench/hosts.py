@@ -8,7 +8,7 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # `docs/method.md#verdicts`: host noise above this share makes a measurement invalid.
 DISTURBED_SHARE = 0.02
-# A p99 is more sensitive: noise of 0.5 % in one piece can delay half of the requests that are beyond the p99.
+# A p99 is more sensitive: if noise of 0.5 % comes all at once, it can delay half of the requests beyond the p99.
 DISTURBED_SHARE_OF_P99 = 0.005
 ATTEMPTS_MAX = 5
 # The kernel's initial cgroup namespace. Its root group contains every process of the host.
@@ -34,8 +34,8 @@ class HostWatch:
         before, now = self.before, self.look()
         wall_s, idle_s, steal_s, own_s = (now[field] - before[field] for field in (0, 2, 3, 4))
         whole_s = wall_s * os.cpu_count()
-        # The account of the root control group is more exact, if it is available. On a tickless kernel idle time is
-        # exact too, but the time to enter and leave idle counts as noise.
+        # The CPU time of the root control group is more exact, if available. Otherwise busy time is the time that is not
+        # idle. On a tickless kernel it is exact, but the time to enter and leave idle counts as noise.
         busy_s = now[1] - before[1] if self.account else whole_s - idle_s - steal_s
         return (max(0.0, busy_s - own_s) + steal_s) / whole_s
 

@@ -12,7 +12,7 @@ class Effect(NamedTuple):
     """The gateway's counts for one exchange."""
 
     requests: int = 1
-    # Lines of the access log. A rejected client without a request also has a line.
+    # Lines of the access log. Plain HTTP to a TLS listener counts no request, but has a line.
     lines: int = 1
     status: Optional[str] = None
     cause: Optional[str] = None

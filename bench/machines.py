@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Load on one gateway by weir, k6 and Locust, as from four machines: writes the table in docs/from-k6-and-locust.md.
+"""Loads one gateway with weir, k6 and Locust, as if from four machines. Writes the table in docs/from-k6-and-locust.md.
 
 All run on this host: four agents of weir, four execution segments of k6, a Locust master with four workers. The origin
 behind the gateway records its delays.

@@ -1,9 +1,9 @@
 """Cost of each feature of weir-gateway: CPU time per request compared with a gateway without the feature.
 
-Features of routes and backends are in one process and are requested in turn, each by its own host. Requests differ only
-in the host, and always have the header fields that some features use. Settings of the whole process (the access log,
-latencies, forwarding, health checks including their own cost) have one process each, compared with a process without
-settings.
+One process has all features of routes and backends, each on its own host. The load requests one host at a time. Requests
+differ only in the host, and always have the header fields that some features use. Each setting of the whole process
+(the access log, latencies, forwarding, health checks including their own cost) has a separate process. It is compared
+with a process without settings.
 """
 
 import json
@@ -67,7 +67,7 @@ FEATURES = {
     "redirect": {"backend": None, "redirect": {"host": "away.test"}},
 }
 OVER_TLS = "TLS with clients"
-# name -> fields of the backend of an otherwise plain route; `endpoints` is their number, or the weight of each
+# name -> fields of the backend; its route is plain. `endpoints`: the number of endpoints, or a list of their weights
 BACKENDS = {
     "limits of the backend": {"limits": {"connections": 1_000, "pending": 1_000, "requests": 1_000}},
     "ejection": {"ejection": {}},
@@ -267,7 +267,7 @@ def stay(port):
 
 
 def copies(admin):
-    """A sentence on the copies of mirrors. Dropped copies make the measured cost too low."""
+    """A sentence on mirrored copies of requests. If the gateway drops copies, the measured cost is too low."""
     _, stats = fetched(admin, "/stats")
     mirror = json.loads(stats)["upstream"]["mirror"]
     if not mirror["copies"]:

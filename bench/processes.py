@@ -1,4 +1,4 @@
-"""Starts, pins, accounts and stops the programs under measurement."""
+"""Starts and stops the programs under measurement, pins them to CPUs, and reads their CPU time and memory."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Makes the requests of all tools equally large: pads paths by the request sizes that a listener measures."""
+"""Makes the requests of all tools equally large. A listener measures them, and smaller ones get a longer path."""
 
 import contextlib
 import socket

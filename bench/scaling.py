@@ -55,7 +55,7 @@ class Scaling(Bench):
         yield Comparison("CPU time by number of routes", note, candidates, gates, reference="1 route")
 
     def changes(self):
-        """Time until clients see that every worker uses a change, from when the builder of tables receives it."""
+        """Time from a change's arrival at the builder of tables until clients see that every worker uses it."""
         lines = ["### Time until every worker uses a change", ""]
         note = "One of 100,000 routes is changed, added or removed. Two workers serve clients. Times start at the change. "
         note += "They end when the new table is *built*, when it is *handed over* to the workers, and when clients of all "
@@ -74,7 +74,7 @@ class Scaling(Bench):
 
     def change_times(self, hosts, paths):
         count = CHANGES_QUICK if self.is_quick else CHANGES
-        # On all CPUs, because the builder has a separate thread.
+        # Runs on all CPUs, because the program builds tables in a separate thread.
         log = self.work / "changes.log"
         print(f"Changes in a table of {hosts:,} x {paths}:", flush=True)
         done = self.processes.run([self.binaries["changes"], hosts, paths, 2, count], None, log, CHANGED_WITHIN_S + count)
@@ -176,7 +176,7 @@ def host_name(number):
 
 
 def routes_of(hosts, paths):
-    """The routes of a table, and a route with the mark of the file."""
+    """The routes of a table, and the route `/mark`, whose response identifies the file."""
     mark = {"hosts": ["127.0.0.1"], "exact": "/mark", "respond": {"body": "mark    0"}}
 
     def of_host(host, path):

@@ -8,8 +8,8 @@ files are rejected, certificates change, the access log is renamed, and origins 
 
 No request may fail unexpectedly. The gateway's counters and access log must agree exactly with the clients. Memory,
 descriptors and threads must not grow over the last two thirds; at rest, descriptors and threads must return to their
-initial values. Expected failures are printed with reasons and counts; the number of killed origins limits them. A soak
-takes ten minutes; SOAK=8h takes longer, SOAK_SECONDS=60 is for a first look. Exit code 1 if a check misses.
+initial values. Expected failures are printed with reasons and counts; each killed origin may cause one per client. A
+soak takes ten minutes; SOAK=8h takes longer, SOAK_SECONDS=60 is for a first look. Exit code 1 if a check misses.
 """
 
 import argparse
@@ -30,9 +30,9 @@ from soak_clients import Clients
 from soak_site import SILENCE_S, Site
 
 SECONDS_MIN = 30
-# Limits on the growth over the last two thirds, by their slope. In ten minutes, a leak of 1 KiB per request at 2,000/s
-# is 200 times the first limit, and a leak of a descriptor per reload is 10 times the second. The limits allow for the
-# varying number of clients. At rest no additional descriptor or thread is allowed.
+# Limits on growth, from the slope over the last two thirds of the run. In ten minutes, a leak of 1 KiB per request at
+# 2,000/s is 200 times the memory limit, and a leak of a descriptor per reload is 10 times the descriptor limit. The
+# limits allow for the varying number of clients. At rest no additional descriptor or thread is allowed.
 MEMORY_BYTES_GROWN_MAX = 4 << 20
 DESCRIPTORS_GROWN_MAX = 60
 THREADS_GROWN_MAX = 2

@@ -13,7 +13,7 @@ PAUSE_S = 0.3
 # A removed listener still accepts pending connections for a second, and its address is free a second later. Until then
 # a configuration with this address is rejected.
 ADDRESS_FREE_AFTER_S = 4
-# (Workers, endpoints of churning, endpoints of odd, has a further listener). Endpoint 0 is always included.
+# (workers, endpoints of `churning`, endpoints of `odd`, has_further_listener). Endpoint 0 is always included.
 SHAPES = [
     (2, (0, 1, 2), (0, 1), False),
     (3, (0, 2), (0, 1), True),
@@ -50,17 +50,17 @@ class Changes:
             self.turn += 1
 
     async def through_all(self):
-        """Applies every shape once, then the first: memory that the process keeps per shape is then allocated."""
+        """Applies every shape once, and then the first again. This allocates the memory that the process keeps per shape."""
         for _ in SHAPES:
             await self.reshape()
         await self.settle()
 
     async def settle(self):
-        """Returns to the first shape."""
+        """Applies the first of `SHAPES`."""
         await self.reshape(SHAPES[0])
 
     async def reshape(self, shape=None):
-        """Applies another configuration, by the watch and again by SIGHUP."""
+        """Writes another configuration. The gateway reloads when the file changes, and again on SIGHUP."""
         self.mark += 1
         workers, churning, odd, further = shape or SHAPES[self.mark % len(SHAPES)]
         await self.wait_for_address(further)
@@ -75,7 +75,7 @@ class Changes:
         await self.see(self.mark)
 
     async def wait_for_address(self, has_further_listener):
-        """Waits until the address of the further listener is free, if the listener returns."""
+        """Before a change adds the additional listener again, waits until its address is free."""
         now_s = asyncio.get_running_loop().time()
         if has_further_listener and not self.has_further_listener:
             await asyncio.sleep(max(0, self.listener_left_s + ADDRESS_FREE_AFTER_S - now_s))

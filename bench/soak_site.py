@@ -82,7 +82,7 @@ class AccessLog:
             self.lines.update(whole)
 
     def renamed(self):
-        """Opens the new file after a rename. The previous file may still get lines; the one before it is complete."""
+        """Opens the new file after a rename. The renamed file may still get lines; any older file is complete."""
         self.read()
         if len(self.files) > 1:
             self.end(0)

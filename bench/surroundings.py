@@ -56,7 +56,7 @@ def version_of(path, name):
     command = [path, VERSION_ARGUMENTS.get(name, "--version")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     first = (done.stdout + done.stderr).strip().splitlines()[0].strip()
-    # Envoy's line starts with its path, nginx's with its name twice, and Locust's ends with its path.
+    # Removes Envoy's path before its version, nginx's second name, and Locust's path at the end.
     first = re.sub(r"^nginx version: nginx/", "nginx ", re.sub(r"^.*version: [0-9a-f]+/", "envoy ", first))
     return re.split(r" Copyright| - https| \d{4}/|/Clean| from /| \(go", first)[0].replace(" version", "")
 

@@ -20,7 +20,7 @@ class Slopes(unittest.TestCase):
         self.assertAlmostEqual(growth.slope([(t, 5 + 3 * t) for t in range(10)]), 3)
 
     def test_an_oscillating_value_does_not_grow(self):
-        # A whole number of periods over the last two thirds.
+        # The last two thirds of the samples are whole periods of the oscillation.
         made = sampled([10, 20, 10] * 30, 1)
         self.assertLess(abs(made.grown()), 0.5)
         self.assertTrue(made.is_good())

@@ -1,4 +1,4 @@
-"""Outcomes of clients compared with a gateway's counters, with given values."""
+"""Compares clients' outcomes with a gateway's counters, on fixed values."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Configurations of the measurements of prices, and the output of differences."""
+"""Tests prices.py: the configurations that it measures, and the differences that it prints."""
 
 import contextlib
 import io

@@ -54,7 +54,7 @@ class SamplingErrors(unittest.TestCase):
         self.check_samples(theory.Stalled(0.001, 0.2, 1.0), stalled)
 
     def test_the_standard_error_of_an_exponential_median(self):
-        # f(median) = rate / 2, so the error is mean / sqrt(n).
+        # The density at the median is rate / 2. So the standard error is mean / sqrt(n).
         error_s = theory.standard_error_s(theory.Exponential(0.01), 0.5, 10_000)
         self.assertAlmostEqual(error_s, 0.0001)
 

@@ -20,7 +20,7 @@ def lines(*command):
 
 
 def changed_crates():
-    """Crates with a file that differs from upstream, staged, unstaged or new."""
+    """Crates with changes since upstream. New, staged and unstaged files count."""
     base = lines("git", "rev-parse", "--verify", "--quiet", "@{upstream}") or ["HEAD"]
     names = lines("git", "diff", "--name-only", base[0])
     names += lines("git", "ls-files", "--others", "--exclude-standard")

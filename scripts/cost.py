@@ -4,7 +4,7 @@
 Callgrind counts instructions, and strace counts system calls, each over two loads of different length. The difference
 excludes start and shutdown. With one connection, the order of system calls is always the same.
 
-The programs are built separately: valgrind hides the vDSO, which rustix uses unless it is built on the C library.
+The programs are built separately, with rustix on the C library. By default, rustix uses the vDSO, which valgrind hides.
 
     scripts/cost.py                   measures the work tree
     scripts/cost.py --before COMMIT   also measures COMMIT and prints ratios; exits with 1 if a value grows by over 1 %

@@ -29,7 +29,7 @@ def build_and_run(folders, version, scratch):
 
 @contextlib.contextmanager
 def engine(scratch):
-    """Context of a function that runs `docker` with its arguments."""
+    """Context manager: yields a function that runs `docker` with its arguments."""
     kept = peers.PEERS / "dockerd/root/usr"
     path = os.pathsep.join([str(kept / "bin"), str(kept / "sbin"), os.environ["PATH"]])
 

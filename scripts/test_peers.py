@@ -1,5 +1,7 @@
-"""Tests of the folder of peers (one in the user's cache for all clones, unless another one is named or already in use)
-and of peers that are built from Go modules."""
+"""Tests of the folder of peers, and of peers that are built from Go modules.
+
+All clones share a folder in the user's cache. A folder that is named or already in use has precedence.
+"""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks style: file sizes, forbidden names, machine paths, dependencies between crates, import cycles, and pages:
-links, the book's table of contents, word counts, refused phrases.
+"""Checks file sizes, forbidden names, machine paths, dependencies between crates, and import cycles. In pages, checks
+links, the book's table of contents, word counts, and refused phrases.
 
 `tidy.py RULE ..` applies only these rules.
 """

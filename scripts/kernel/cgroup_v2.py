@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tests weir's limits on a real kernel with cgroup v2, independent of this machine's kernel.
 
-Boots a Debian kernel in an emulator, with KVM if possible. Its initial file system contains only weir's programs,
-weir's tests and some tools; it uses only cgroup v2. The guest runs the rig's tests of limits, sampling, clean-up and
-lack of memory, as root and as a user. It also runs `weir run` with limits: as root, in a cgroup namespace, in a group
-that is delegated to a user, in a scope of a user's service manager, and without a group.
+Boots a Debian kernel in an emulator, with KVM if possible. The guest uses only cgroup v2. Its initial file system
+contains only weir's programs, weir's tests and some tools. The guest runs the rig's tests of limits, sampling, clean-up
+and lack of memory, as root and as a user. It also runs `weir run` with limits: once as root, once in a cgroup
+namespace, once in a group delegated to a user, once in a scope of a user's service manager, and once without a group.
 
 Exit code 1 if a check fails, 3 if the guest cannot be made on this machine.
 """

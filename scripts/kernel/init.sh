@@ -122,8 +122,8 @@ group session
 step run-without-a-group measured plain as_user session
 step doctor-without-a-group as_user session weir doctor --quick
 
-# A real service manager of the user. The guest has no system manager that could move processes for it, so manager and
-# session are below one group of the user. The folder /run/systemd/system makes programs assume a system manager.
+# Starts a real `systemd --user`. The guest has no system manager that could move processes between groups, so manager
+# and session are below one group of the user. If /run/systemd/system exists, programs assume a system manager.
 mkdir -p /run/systemd/system
 delegated user
 echo "+cpu +memory +pids" >$GROUPS/user/cgroup.subtree_control

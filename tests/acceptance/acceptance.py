@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Measured acceptance: checks the values and counts of real runs.
 
-A check that depends on time is attempted at most five times, if host noise exceeds 0.5 % of the host's CPU time: half
-of the share of requests beyond a p99. Host noise is steal and the CPU time of other processes. Every attempt is
-printed. Counts are never checked again: they must hold on any machine. Exit code 1 if a check fails.
+If a check that depends on time fails, and host noise exceeds 0.5 % of the host's CPU time, the check is retried: at
+most five attempts. Noise of 0.5 % can delay half of the requests beyond a p99. Host noise is steal and the CPU time of
+other processes. Every attempt is printed. Counts are never checked again: they must hold on any machine. Exit code 1 if
+a check fails.
 """
 
 import argparse

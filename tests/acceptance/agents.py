@@ -71,7 +71,7 @@ def agents_agree_with_one_generator(rig):
         print(f"    {' '.join(place)}: {low:.4g} to {high:.4g}, with agents {low_of_agents:.4g} to {high_of_agents:.4g}", flush=True)
         if high < low_of_agents or high_of_agents < low:
             apart.append(place)
-    # One in two hundred pairs of independent 95 % intervals of equal width does not overlap by chance.
+    # By chance, one in two hundred pairs of independent 95 % intervals of equal width does not overlap.
     expect(len(apart) <= len(both) // 20, f"{len(apart)} of {len(both)} pairs of intervals do not overlap: {apart}")
 
 

@@ -16,7 +16,7 @@ from processes import Failed
 GROUPS = pathlib.Path("/sys/fs/cgroup/cpuacct")
 
 CLUSTER = ROOT / "tests/cluster/cluster"
-# A rate that Envoy carries with TLS while API server, kubelet and generator share its cores.
+# Envoy sustains this rate with TLS, on cores shared with API server, kubelet and generator.
 RATE = "loads.tail.rate=300/s"
 IMAGES = "weir weir-gateway nginx envoy echo contour pilot proxyv2 envoy-gateway"
 # The first run on a machine builds Kubernetes, Contour, Istio and Envoy Gateway.
@@ -140,7 +140,7 @@ def kubelet_agrees(rig, inside):
     watched = {}
 
     def watch():
-        # Each cell has a new pod, so there are several groups.
+        # Each cell starts a new pod with a new control group.
         while not stop.wait(1.0):
             for path in sorted(GROUPS.glob("weir-cluster-*/kubepods/*/pod*/*/cpuacct.usage")):
                 command = b"envoy\0-c\0/config"
@@ -249,7 +249,7 @@ def cluster_runs(rig):
         expect(all("envoy" in m["usage"] and "contour" in m["usage"] for c, m in measurements(result) if c["key"]["gateway"] == "contour"), "CPU and memory of both planes are measured")
         many_domains(rig, inside, "istio", 50)
         existing = envoys(inside)
-        # More than the 64 listeners of one Gateway.
+        # More listeners than the 64 that one Gateway allows.
         many_domains(rig, inside, "envoy-gateway", 70)
         yield
         unchanged(inside, before)
@@ -341,7 +341,7 @@ def faults(rig, inside):
     def agent(run):
         return run.until(lambda: pods(inside, "generator"), "an agent")[0]
 
-    # The agent's requests use 100,000 routes, because 8 MiB is enough for few routes.
+    # With few routes the agent fits into 8 MiB, so its requests use 100,000 routes.
     small = ["--set", "limits.generator.memory=8MiB", "--set", "topology={domains: 1000, paths: 100}"]
     ends("an agent out of memory", Started(rig, "oom", *small), 1, "OOMKilled|exit code 137")
     ends("agents that fit on no node", Started(rig, "unschedulable", "--agents", "8", "--set", "limits.generator.cpus=1"), 1, "Unschedulable", "Insufficient cpu")
@@ -365,7 +365,7 @@ def faults(rig, inside):
     run = Started(rig, "killed", *long)
     agent(run)
     identity = run.run
-    # `cluster in` becomes nsenter, whose child is weir.
+    # `run.process` is nsenter, which replaced `cluster in`. weir is its child.
     for child in children(run.process.pid):
         os.kill(child, signal.SIGKILL)
     run.process.kill()

@@ -8,7 +8,7 @@ from checks import Disagreement, ROOT, expect
 # The same program twice, interleaved in one run: differences are chance.
 TWICE = "[{ name: old, driver: weir }, { name: new, driver: weir }]"
 LOADS = "\n  full: { model: closed, connections: 10 }\n  tail: { model: open, rate: 2000/s, connections: 32 }"
-# CPU time per request is most stable at a fixed rate. There the rig's own CPU time shows the speed of the host.
+# CPU time per request is most stable at a fixed rate. At such a rate, the rig's own CPU time shows the speed of the host.
 STEADY = "\n  steady: { model: open, rate: 3000/s, connections: 32 }"
 SCENARIO = """
 name: comparison
@@ -25,8 +25,8 @@ repeats: {repeats}
 RUN_S_MAX = 1200
 RUNS, RUNS_QUICK = 5, 1
 REPEATS, REPEATS_QUICK = 10, 6
-# Regular expressions that the gateway evaluates per request without a match. Their cost is measured first. Both
-# gateways evaluate at least ALWAYS of them, so that the fixed cost of the first one cancels out.
+# For each request, the gateway evaluates regular expressions that never match. Their cost is measured first. Both
+# gateways evaluate at least ALWAYS of them, so that the fixed cost of the first expression cancels out.
 ALWAYS = 100
 CALIBRATION = 200
 CALIBRATION_REPEATS = 16
@@ -106,7 +106,7 @@ def cpu_us(result, gateway):
 
 
 def a_tenth_more_cpu(rig):
-    """nginx does a tenth more work per request, calibrated by a first run: the comparison detects this amount."""
+    """A tenth more work per request in nginx is detected. A first run calibrates this amount."""
     repeats = REPEATS_QUICK if rig.quick else RISE_REPEATS
     gateways = f"[{with_work(rig, 'bare', ALWAYS)}, {with_work(rig, 'busy', ALWAYS + CALIBRATION)}]"
     result = measured(rig, gateways, STEADY, CALIBRATION_REPEATS, "1s")

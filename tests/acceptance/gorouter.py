@@ -4,7 +4,7 @@ import json
 
 from checks import Disagreement, expect
 
-# Time limit of the run: the longest duration in its plan, for a noisy host, plus time to stop.
+# Time limit of the run: the longer time of its plan, which allows for host noise, plus time to stop.
 LASTS_S, LASTS_QUICK_S = 2700, 420
 MANY, MANY_QUICK = 100_000, 100
 AXIS = "topology.domains"
@@ -20,7 +20,7 @@ def weir(rig, lasts_s, *arguments):
 
 
 def gorouter_is_sized(rig):
-    """`weir run headroom-registered`: no route is lost; it reports costs of routes and registrations, and instances."""
+    """`weir run headroom-registered` loses no route, and reports the costs of routes and of registrations. `weir size` reads its results."""
     many, quick, lasts_s = (MANY_QUICK, ["--quick"], LASTS_QUICK_S) if rig.quick else (MANY, [], LASTS_S)
     gateways = ["--gateway", "gorouter", "--gateway", "weir"]
     out = rig.folder / "out"
@@ -73,7 +73,7 @@ def rows_of(findings, key):
 
 
 def registrations_cost(findings, many):
-    """Only Gorouter gets registrations, and with many routes they cost CPU time."""
+    """Only Gorouter gets registrations. With many routes, registrations cost CPU time."""
     table, rows = rows_of(findings, "registrations")
     expect(set(rows) == {("gorouter", 1), ("gorouter", many)}, f"registrations of {sorted(rows)}")
     said = [sentence for sentence in findings["registrations"]["sentences"] if f"{many:,} messages each" in sentence]

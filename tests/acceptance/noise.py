@@ -45,7 +45,7 @@ def steady(share, end_s, generator, periods_s=(0.005, 0.015)):
 
 
 def bursts(share, end_s, _):
-    """Uses a core for the first `share` of each second of the clock: several processes do so at the same time."""
+    """Uses a core from the start of each clock second, for `share` of it. Several processes do so at the same time."""
     while (now := time.monotonic()) < end_s:
         second = int(now)
         burn(min(end_s, second + share))

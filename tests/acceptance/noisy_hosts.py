@@ -192,7 +192,7 @@ def until_stops(rig):
 
 
 def control_is_found(rig):
-    """A run with six repeats detects a positive control of 50 %: more CPU time, and a delay of half of p50."""
+    """A run with six repeats detects what `--control weir=50%` adds: CPU time, and a delay of half the p50."""
     result = measured(rig, 6, "--control", "weir=50%")
     yield
     finding = next(finding for finding in result["summary"]["findings"] if finding["key"] == "control")
@@ -207,8 +207,8 @@ def control_is_found(rig):
 
 def tails_need_seconds(rig):
     """In a run of a few seconds p99.9 is no headline, and the report names the affected metrics."""
-    # Three repeats of one second have too few seconds for a tail, wherever the slow requests are. With the default
-    # tolerance, host noise could make the tail bounded: then p99.9 would be no headline for another reason.
+    # A tail is a headline only if at least five seconds contain slower requests: three repeats of one second are
+    # too short. With the default tolerance, host noise could make p99.9 bounded, which also prevents a headline.
     result = measured(rig, REPEATS, "--quick", "--set", "loads.tail.duration=1s", "--set", "thresholds.tail_tolerance=1")
     yield
     said = [words for point in result["summary"]["points"] for words in point["conclusions"] if "seconds contain slower requests" in words]

@@ -11,7 +11,7 @@ from servers import fetched
 from theory import STANDARD_ERRORS, TOLERANCE_SHARE, standard_error_s
 
 PAIRS, PAIRS_QUICK = 6, 3
-# Allowed difference between the rates of two tools on the same server, if their noise is smaller.
+# Allowed difference between the rates of two tools on the same server. If their noise is larger, it is the limit.
 RATE_SHARE = 0.02
 # oha's timer has a resolution of 1 ms, and its corrected latency includes its lateness.
 TIMER_S = 1.5e-3

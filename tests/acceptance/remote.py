@@ -1,4 +1,4 @@
-"""CPU time per request is the same for a remote gateway, by a real Prometheus, and for a gateway that weir starts."""
+"""A remote gateway, measured by a real Prometheus, uses as much CPU time per request as a gateway that weir starts."""
 
 import json
 import math
@@ -73,7 +73,7 @@ def cost_us(measurement):
 
 
 def remote_like_local(rig):
-    """CPU by Prometheus agrees within 5 % with the kernel in the same phase, and per request with the local driver"""
+    """Within 5 %, CPU time by Prometheus agrees with the kernel's per phase, and with the local driver's per request."""
     times, every = ({"warmup": 1, "duration": 4}, "500ms") if rig.quick else ({"warmup": 2, "duration": 12}, "1s")
     found = {"local": [], "remote": []}
     with Container(CPUS) as container, Exporter(container) as exporter, Watch(container) as watch:

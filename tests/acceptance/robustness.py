@@ -59,7 +59,7 @@ class Yard:
         places = ["--db", self.folder / f"{name}.db", "--out", self.folder / f"out-{name}"]
         variables = {"TMPDIR": str(self.folder / "tmp"), "WEIR_STATE_DIR": str(self.folder / "state")}
         with open(self.folder / "said", "wb") as said:
-            # weir pins the programs that it starts to CPUs, so weir itself is not pinned.
+            # weir itself is not pinned, because it pins its child processes to CPUs.
             process = self.rig.processes.start([self.rig.weir, "run", *arguments, *places], None, said, said, variables)
         self.labs.append(process.pid)
         return process
@@ -204,7 +204,7 @@ def kill_once(yard, rng, sign):
     before = yard.look(pattern)
     process = yard.start(*what)
     if pattern:
-        # For files of cells, sometimes wait for the second one.
+        # If cells write the files, sometimes wait for the second matching file.
         times = rng.choice([1, 1, 2]) if pattern.startswith("tmp/weir-work-*/") else 1
         await_sign(yard, process, pattern, before, times)
     return yard.kill(process, rng.uniform(0, after_s_max))
@@ -214,7 +214,7 @@ def hundred_kills(rig):
     """A run that is killed (SIGKILL) at random moments and always resumed has the cells of an uninterrupted run."""
     yard, rng = Yard(rig, "kills"), random.Random(SEED)
     kills = 12 if rig.quick else KILLS
-    # Reports are written after all cells: the last tenth of the kills hits them.
+    # Reports are written after all cells, so only the last tenth of the kills is aimed at reports.
     early = [sign for sign in SIGNS if sign != "reporting"]
     signs = [rng.choice(early) if number < kills * 9 // 10 else "reporting" for number in range(kills)]
     hit, lost, kept, between = dict.fromkeys(SIGNS, 0), 0, set(), 0

@@ -6,7 +6,7 @@ import sqlite3
 from checks import expect
 from whole_runs import measurements, run, scenario
 
-# Drifts are judged only in phases of at least 12 s. Thirds of 5 s separate a drift from chance more reliably.
+# weir judges drift by the thirds of a phase, only from 12 s. In 15 s each third has 5 s and separates drift from chance better.
 PHASE = "15s"
 CLOSED = "{ model: closed, connections: 10 }"
 OPEN = "{ model: open, rate: 1000/s, connections: 128 }"
@@ -24,7 +24,7 @@ def evidence_of(measurement, words):
 
 
 def drift(rig):
-    """With a growing delay p50 drifts, and in closed loads throughput too. With a constant delay nothing drifts."""
+    """If the delay grows, p50 drifts, and in closed loads also throughput. If it is constant, nothing drifts."""
     slow = ["--repeats", "1", "--set", "origin.delay=const:10ms"]
     growing = [*slow, "--set", "origin.drift=1ms/1s"]
     drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
@@ -78,7 +78,7 @@ def throttled_gateway(rig):
 
 
 def below_the_floor(rig):
-    """Latency below the host's known floor is implausible. The check stores a floor of one second."""
+    """Latency below the host's known floor is implausible. To provoke this, the check stores a floor of one second."""
     database = rig.folder / "weir.db"
     rig.processes.run([rig.weir, "doctor", "--json", "--db", database], None, rig.folder / "doctor.json", 120)
     connection = sqlite3.connect(database, isolation_level=None)

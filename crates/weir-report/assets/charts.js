@@ -1,8 +1,8 @@
 "use strict";
 // The charts of the page are SVG and complete without this script. It adds: the value at the pointer or keyboard focus,
-// legends that toggle their series, tables as CSV files, the other loads and repeats over time, and the theme.
+// legends that toggle their series, tables as CSV files, a choice of load and repeat over time, and the theme.
 
-// Shared with the sizing of instances: the data of the page, and number formats of the tables.
+// The sizing scripts also use the page's data and the number formats of the tables.
 const figures = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const colorOf = new Map(data.gateways.map((gateway) => [gateway.name, gateway.color]));
@@ -57,7 +57,7 @@ const heats = (() => {
       text: `${heat.edges[column]} to ${heat.edges[column + 1]} s\n${time(edge(heat, row))} to ${time(edge(heat, row + 1))}: ${share(shares(heat, column)[row])}`,
     };
   };
-  // The field at a position of the window, or the field with the largest share of a column.
+  // `at` returns the field at a position of the window, `fullest` the field of a column with the largest share.
   const at = (heat, x, y) => {
     const place = moved(x, y, heat.map.getScreenCTM().inverse());
     const column = heat.edges.findLastIndex((start) => start <= place.x);
@@ -103,7 +103,7 @@ const heats = (() => {
     tip.style.left = `${Math.max(8, x + 14 > right ? Math.min(right, x - tip.offsetWidth - 14) : x + 14)}px`;
     tip.style.top = `${Math.max(8, Math.min(y + 14, bottom))}px`;
   };
-  // Columns without a title show their table row. Table heads end with the unit.
+  // A chart column without a title shows its table row as tooltip. Table heads end with the unit.
   const { digits, time } = figures;
   const bytes = (mib) => (mib < 1 ? `${digits(mib * 1024)} KiB` : mib < 1024 ? `${digits(mib)} MiB` : `${digits(mib / 1024)} GiB`);
   const units = { "1/s": (value) => `${digits(value)}/s`, "µs": (value) => time(value * 1e3), MiB: bytes, cores: digits, s: (value) => `${value} s` };
@@ -125,7 +125,7 @@ const heats = (() => {
     if (svg.closest("#choice")) fill(svg);
     return [...svg.querySelectorAll("[data-tip]")].filter((mark) => !mark.closest(".off"));
   };
-  // A step lists all series; hidden series are removed.
+  // The text of a mark lists all series. This removes the lines of hidden series.
   const words = (mark) => {
     const off = [...mark.closest("figure").querySelectorAll(".legend [aria-pressed=false]")].map((button) => `${button.textContent}: `);
     const [head, ...lines] = mark.dataset.tip.split("\n");
@@ -151,7 +151,7 @@ const heats = (() => {
     else hide();
   });
   document.documentElement.addEventListener("pointerleave", hide);
-  // The browser scrolls to the focused element, so the value follows its mark.
+  // Keyboard focus can scroll the page: the value then moves with its mark. Other scrolling hides the value.
   document.addEventListener("scroll", () => {
     const focused = document.activeElement;
     if (!tip.hidden && focused?.matches("svg.plot:focus-visible")) step(focused, 0);
@@ -184,7 +184,7 @@ const heats = (() => {
   });
 })();
 
-// Legends, CSV files, and the selection over time.
+// Legends, CSV files, and the selection of the load and repeat that the charts over time show.
 (() => {
   const quoted = (text) => (/[",\n\r]/.test(text) ? `"${String(text).replace(/"/g, '""')}"` : text);
   const rowsOf = (figure) => (figure.querySelector("g.heat") ? heats.rows(figure)
@@ -249,7 +249,7 @@ const heats = (() => {
   document.querySelector(".controls").hidden = false;
 })();
 
-// The theme, and folded parts in print.
+// Switches the theme, and opens folded parts before printing.
 (() => {
   const root = document.documentElement;
   const asked = new URLSearchParams(location.search).get("theme");

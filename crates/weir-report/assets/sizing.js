@@ -34,7 +34,7 @@ const sizing = (() => {
   const bounded = (bound) => (bound.name === "errors" ? `errors at most ${percent(bound.limit)}`
     : `${(TITLES[bound.name] || bound.name).replace("the maximum", "max").replace("the mean", "mean")} at most ${time(bound.limit)}`);
 
-  // The equivalent command, in units that it accepts; `kept` are the bounds that all instance types share.
+  // The equivalent command, in units that it accepts. `kept`: the objective if all offers share it, else empty.
   const plainShare = (value) => `${Number((value * 100).toPrecision(12))}%`;
   const plainTime = (ns) => {
     const [unit, scale] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]].find(([, scale]) => ns > 0 && ns % scale === 0) || ["ns", 1];
@@ -111,7 +111,7 @@ const sizing = (() => {
     const point = judged.points[judged.best];
     const { mean, low, high } = point.carried_per_s;
     const found = { outcome: "sized", rate_per_s: { value: mean, low, high }, repeats: point.valid_repeats, cpu_share: shareAt(point) };
-    // Undecided rates above the best one neither limit nor raise the rate per instance.
+    // If a rate above the best one is undecided, it gets a note, and the rate per instance does not change.
     const worst = (place) => worse(...judged.checks[place]);
     const at = (place) => `at ${rate(judged.points[place].asked_per_s)}, ${worst(place).words}`;
     const notes = [];
@@ -215,7 +215,7 @@ const sizing = (() => {
     return { gateway: of.gateway, setting: of.setting, bounds, ...counted(of, found, demand) };
   };
   const rank = (offer) => (offer.outcome !== "sized" ? Infinity : offer.cost ? offer.cost.per_month.value : offer.instances.value);
-  // The difference of two refused offers is NaN.
+  // Offers without a size rank as Infinity. Their difference is NaN; `|| 0` keeps their order.
   const size = (demand) => data.sizing.map((of) => answer(of, demand)).sort((a, b) => rank(a) - rank(b) || 0);
 
   return { size, rate, count, money, range, bounded, percent, command, colorOf };

@@ -12,7 +12,7 @@ import threading
 
 # Bytes that the way "shouting" prints at its start.
 SHOUTED_BYTES = 64 << 20
-# Requests before "quitting" or "eating" begins: more than any readiness check sends, fewer than a phase sends.
+# The ways "quitting" and "eating" start at this number of requests. Readiness checks send fewer, a phase sends more.
 PATIENCE = 100
 # Prefix of a way: the gateway also listens on the address that follows the prefix.
 ALSO = "listening also on "

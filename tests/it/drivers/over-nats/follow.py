@@ -9,8 +9,8 @@ import time
 def follow(arguments, on_ready, add, remove):
     """Follows both subjects and reconnects after NATS fails.
 
-    Arguments: the server's address; `keeps` or `forgets`, whether routes stay while NATS is unavailable; seconds after
-    which a route is dropped unless it is published again.
+    Arguments: the server's address; what happens to routes while NATS is unavailable (`keeps` or `forgets`); the
+    seconds after which a route is dropped if it is not published again.
     """
     address, way, seconds = arguments
     known = {}
