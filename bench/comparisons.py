@@ -48,7 +48,7 @@ class Comparison:
         return self.reference or next(iter(self.candidates))
 
     def others(self):
-        """Keys of ratios: all other candidates, then groups with a gate."""
+        """Keys of the ratios to `base`: all other candidates, then the groups that have a gate."""
         groups = [other for other in self.gates if isinstance(other, tuple)]
         return [name for name in self.candidates if name != self.base()] + groups
 
@@ -101,7 +101,7 @@ def are_disturbed(shares):
 
 
 class Bench:
-    """The programs of a part: servers on one CPU, tools and upstreams of gateways on another."""
+    """The programs of one part of the benchmark: servers run on one CPU, load tools and upstreams on another."""
 
     def __init__(self, processes, binaries, work, arguments, cpus):
         self.processes, self.binaries, self.work = processes, binaries, work
