@@ -41,9 +41,11 @@ pub(super) use progress::watcher as watcher_of;
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXIT_CODES)]
 pub(crate) struct Args {
-    /// Scenario file, or a built-in one: quickstart, side-by-side, capacity, ingress-sizing, added-latency, headroom,
-    /// headroom-ramp, headroom-registered, many-domains, failover, change-under-load, connection-storm, slow-clients
-    #[arg(required_unless_present = "resume", conflicts_with = "resume")]
+    #[arg(
+        required_unless_present = "resume",
+        conflicts_with = "resume",
+        help = format!("Scenario file, or a built-in one: {}", weir_lab::built_in_names().join(", "))
+    )]
     scenario: Option<String>,
     /// Run only this gateway: a name from the scenario, or the name of a driver; may be repeated
     #[arg(long = "gateway", value_name = "NAME", conflicts_with = "resume")]
