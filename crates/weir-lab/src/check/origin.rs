@@ -131,7 +131,7 @@ fn check_origin_service(scenario: &Scenario, service: &str, known: &Known, found
     let others = [("driver", origin.driver.is_some()), ("replicas", origin.replicas.is_some())];
     let others = others.into_iter().chain([("workers", origin.workers.is_some())]);
     let other = others.filter(|(_, is_given)| *is_given).map(|(name, _)| name).next();
-    if let Some(field) = other.or_else(|| origin.own_field().filter(|field| *field != "service")) {
+    if let Some(field) = other.or_else(|| origin.own_fields().find(|field| *field != "service")) {
         let message = format!("an origin that is a service has no `{field}`");
         found.add(&["origin", field], message, format!("remove `{field}`, or remove `service`"));
     }
@@ -164,7 +164,7 @@ fn check_origin_driver(origin: &Origin, known: &Known, found: &mut Problems) {
             remedy,
         );
     }
-    if let Some(field) = origin.own_field() {
+    if let Some(field) = origin.own_fields().next() {
         let remedy = format!("remove `{field}`, or remove `driver`: only the built-in origin has `{field}`");
         found.add(
             &["origin", field],

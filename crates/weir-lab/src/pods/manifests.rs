@@ -128,8 +128,10 @@ impl GatewayRights {
 /// their usage from kubelets. `uid` is the UID of the run's namespace if the namespace was created for the run;
 /// otherwise `None`. With `uid`, the namespace owns these objects, so that Kubernetes deletes them with the namespace.
 pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -> Vec<Value> {
-    let name = site.coordinator();
-    let subjects = json!([{ "kind": "ServiceAccount", "name": name, "namespace": site.namespace }]);
+    let account = site.coordinator();
+    // The namespace of a gateway can be the namespace of the run, which has a Role with the name of the account.
+    let name = format!("{account}-gateways");
+    let subjects = json!([{ "kind": "ServiceAccount", "name": account, "namespace": site.namespace }]);
     let metadata = |namespace: Option<&str>| {
         let mut metadata = json!({ "name": name, "labels": site.labels() });
         if let Some(namespace) = namespace {

@@ -18,7 +18,7 @@ use weir_results::{Configuration, Run};
 use self::quick::quick;
 use crate::check::problem::ScenarioProblem;
 use crate::check::{Known, check, reserved};
-use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus};
+use crate::scenario::{Axis, FITTED_PATH, Gateway, Scenario, fitted_cpus, without_url_credentials};
 use crate::{LabError, Source};
 
 /// Command-line options that change a scenario.
@@ -164,7 +164,7 @@ impl Reader<'_> {
         // `--quick` is applied first, so that `--set` can override it.
         let mut scenario = if o.quick { quick(scenario) } else { scenario };
         for set in &o.set {
-            let label = format!("--set {set}");
+            let label = format!("--set {}", without_url_credentials(set));
             let read = split_set(set).and_then(|(path, value)| {
                 self.overlaid.push((overlay::segments(&path), label.clone()));
                 laid(&scenario, &path, value)
@@ -230,7 +230,7 @@ impl Reader<'_> {
         let flags = [("--prometheus", "url", &o.prometheus), ("--selector", "selector", &o.selector)];
         for (flag, field, value) in flags {
             let Some(value) = value else { continue };
-            let label = format!("{flag} {value}");
+            let label = format!("{flag} {}", without_url_credentials(value));
             let places = scenario.gateways.iter().enumerate().filter(|(_, gateway)| gateway.is_remote());
             let places: Vec<usize> = places.map(|(place, _)| place).collect();
             let [place] = places[..] else {
@@ -443,7 +443,7 @@ fn moved_by(
 
 /// Puts the path and value of an axis or case before `message`.
 fn with_value(path: &str, value: &Value, message: &str) -> String {
-    format!("`{path}: {value}`: {message}")
+    format!("`{path}: {}`: {message}", without_url_credentials(&value.to_string()))
 }
 
 /// Returns `scenario` with `value` at `path`. Reads the changed scenario again, which detects invalid values.

@@ -61,6 +61,7 @@ pub use slow::SlowClients;
 pub(crate) use topology::Numbered;
 pub use topology::{CertificateScope, ClientCertificate, Paths, Topology};
 pub use url::Url;
+pub(crate) use url::without_url_credentials;
 
 /// A scenario: a question, the gateways to measure, and the loads that answer it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

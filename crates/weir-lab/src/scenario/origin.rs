@@ -257,8 +257,8 @@ impl Origin {
         self.replicas.unwrap_or(1)
     }
 
-    /// The name of the first given field that only weir's own origin supports.
-    pub(crate) fn own_field(&self) -> Option<&'static str> {
+    /// The names of the given fields that only weir's own origin supports.
+    pub(crate) fn own_fields(&self) -> impl Iterator<Item = &'static str> {
         let default = Self::default();
         let fields = [
             ("echo", self.echo != default.echo),
@@ -275,7 +275,7 @@ impl Origin {
             ("http2", !self.http2.is_none()),
             ("tls", self.tls.is_some()),
         ];
-        fields.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+        fields.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// The total share of requests that get an error or another fault.

@@ -99,14 +99,19 @@ impl FromStr for Url {
     }
 }
 
-/// Replaces user and password by `***`, so that no error prints them.
-fn without_credentials(text: &str) -> String {
-    let scheme = text.find("://").map_or(0, |at| at + 3);
-    let authority = text[scheme..].find(['/', '?', '#']).map_or(text.len(), |length| scheme + length);
-    match text[scheme..authority].rfind('@') {
-        Some(at) => format!("{}***{}", &text[..scheme], &text[scheme + at..]),
+/// Replaces what can be user and password of a URL in `text` by `***`, so that no error prints them: everything from
+/// `://` to the last `@`.
+pub(crate) fn without_credentials(text: &str) -> String {
+    let begin = text.find("://").map_or(0, |at| at + 3);
+    match text[begin..].rfind('@') {
+        Some(at) => format!("{}***{}", &text[..begin], &text[begin + at..]),
         None => text.to_owned(),
     }
+}
+
+/// As [`without_credentials`], for a text that can contain a URL.
+pub(crate) fn without_url_credentials(text: &str) -> String {
+    if text.contains("://") { without_credentials(text) } else { text.to_owned() }
 }
 
 impl fmt::Display for Url {
@@ -186,6 +191,8 @@ mod tests {
             ("http://u:p@a/x?y", "`http://***@a/x?y`: the URL contains a query"),
             ("ftp://u:p@q@a", "`ftp://***@a`: the scheme is not supported"),
             ("u:p@a", "`***@a`: the URL has no scheme"),
+            ("http://u:p/q?r#s@a", "`http://***@a`: the URL contains a query"),
+            ("http:/u:p@a", "`***@a`: the URL has no scheme"),
         ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(error.starts_with(shown), "{error}");

@@ -137,35 +137,55 @@ impl Started {
         Ok(())
     }
 
-    /// The exit status of the part; `None` while it runs.
+    /// The exit status of the part; `None` while it runs. Does not wait for the exit.
     ///
-    /// `docker` or `podman` usually exits with its container. If it does not, the engine reports the exit.
+    /// `docker` or `podman` usually exits with its container. If it still runs [`EXIT_TIMEOUT`] later, it is killed, and
+    /// the status is the one that the engine reports.
     pub(super) fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
         let status = self.child.try_wait()?;
-        let Some(container) = self.container.as_ref().filter(|_| status.is_none()) else { return Ok(status) };
+        let Some(container) = self.container.as_mut().filter(|_| status.is_none()) else { return Ok(status) };
         let is_unknown = self.leader.pid == self.child.id() as i32;
         if self.leader.is_alive() && !is_unknown {
             return Ok(None);
         }
-        let Some(State::Exited { code, .. }) = container.state() else { return Ok(None) };
-        // `docker` or `podman` may still forward the last output of the container.
+        match container.exited {
+            None => {
+                if let Some(State::Exited { code, .. }) = container.state() {
+                    container.exited = Some((Instant::now(), code));
+                }
+                Ok(None)
+            }
+            // The program may still forward the last output of the container.
+            Some((seen, _)) if seen.elapsed() < EXIT_TIMEOUT => Ok(None),
+            Some((_, code)) => {
+                self.child.kill()?;
+                self.child.wait()?;
+                Ok(Some(ExitStatus::from_raw(code << 8)))
+            }
+        }
+    }
+
+    /// Waits until the killed part has exited. Kills `docker` or `podman` if it does not exit within [`EXIT_TIMEOUT`].
+    pub(super) fn reap(&mut self) -> Option<ExitStatus> {
         let begun = Instant::now();
-        while begun.elapsed() < EXIT_TIMEOUT {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
+        while self.container.is_some() && begun.elapsed() < EXIT_TIMEOUT {
+            if let Some(status) = self.child.try_wait().ok()? {
+                return Some(status);
             }
             thread::sleep(START_POLL);
         }
-        Ok(Some(ExitStatus::from_raw(code << 8)))
+        if self.container.is_some() {
+            let _ = self.child.kill();
+        }
+        self.child.wait().ok()
     }
 
-    /// Whether the kernel killed a process of the part because memory ran out.
-    pub(super) fn is_out_of_memory(&mut self) -> bool {
+    /// Whether the kernel killed a process of the part because memory ran out. `has_ended`: the part has exited.
+    pub(super) fn is_out_of_memory(&self, has_ended: bool) -> bool {
         if self.group.as_ref().and_then(Group::oom_kills).is_some_and(|kills| kills > 0) {
             return true;
         }
         // When a container exits, its cgroup is removed, but the engine still reports whether memory ran out.
-        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
         let state = || self.container.as_ref().and_then(Container::state);
         has_ended && matches!(state(), Some(State::Exited { out_of_memory: true, .. }))
     }
@@ -199,6 +219,8 @@ pub(crate) struct Container {
     name: String,
     /// The container ID. It is part of the names of the container's cgroups.
     pub(crate) id: String,
+    /// When weir first saw that the container has exited, and the exit code.
+    exited: Option<(Instant, i32)>,
 }
 
 /// The state of a container, as reported by the engine.
@@ -224,7 +246,7 @@ impl Container {
             return Err(failed(format!("{}: {}", image.engine(), complaint(&answer.errors))));
         }
         let id = answer.output.lines().next_back().unwrap_or_default().trim().to_owned();
-        Ok(Self { image: image.clone(), name, id })
+        Ok(Self { image: image.clone(), name, id, exited: None })
     }
 
     /// The command that starts the container, forwards its output, and exits with the container's exit code.

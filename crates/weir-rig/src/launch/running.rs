@@ -124,7 +124,7 @@ impl Running {
     pub fn crash(&mut self) {
         self.crashed = true;
         self.started.kill(&self.mark);
-        self.status = self.started.child.wait().ok();
+        self.status = self.started.reap();
     }
 
     /// Restarts the part after [`Running::crash`] under the same limits, and waits until it is ready. Does nothing if
@@ -160,12 +160,12 @@ impl Running {
             return None;
         }
         let part = self.spec.name.clone();
-        let killed = self.started.is_out_of_memory();
-        if killed {
+        let status = self.exit_status();
+        if self.started.is_out_of_memory(matches!(status, Ok(Some(_)))) {
             let limit_bytes = self.spec.limits.memory_bytes;
             return Some(RigError::OutOfMemory { part, limit_bytes, log_tail: self.log_tail() });
         }
-        let status = match self.exit_status() {
+        let status = match status {
             Ok(status) => status?,
             Err(error) => return Some(error),
         };
