@@ -118,7 +118,7 @@ impl Marks {
     }
 }
 
-/// Returns a function that selects which of the client's header fields to drop, because nobody verified their values:
+/// Returns a function that selects the client's header fields to drop. Their values are unverified. It selects:
 /// - none if the gateway does not report client addresses;
 /// - all forwarding fields if it trusts no proxy;
 /// - otherwise the fields of the format that it does not write.

@@ -68,10 +68,10 @@ impl MergeError {
         match self {
             Self::Empty => "give the records of all shards",
             Self::SameName { .. } => "give each agent a unique name",
-            Self::Apart { .. } => "check the clocks of the machines, then run the load again",
+            Self::Apart { .. } => "check the clocks of the machines",
             Self::Unbalanced { .. } => "report the bug, and include the record of this shard",
             Self::Differs { .. } | Self::Histogram { .. } | Self::Bounds { .. } => {
-                "install the same version of weir on all machines, then run the load again"
+                "install the same version of weir on all machines"
             }
         }
     }
