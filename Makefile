@@ -98,8 +98,8 @@ acceptance: peers
 accuracy: build peers
 	python3 bench/accuracy.py
 
-# User instructions and system calls per request of gateway and load generator, by callgrind and strace; BEFORE=COMMIT
-# compares. Needs valgrind and strace.
+# Counts user-space instructions (callgrind) and system calls (strace) per request of gateway and load generator;
+# BEFORE=COMMIT compares with a commit. Needs valgrind and strace.
 cost:
 	scripts/cost.py $(if $(BEFORE),--before $(BEFORE))
 

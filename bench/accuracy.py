@@ -54,7 +54,7 @@ class Comparison:
         self.findings, self.reference_s = {}, None
 
     def truth_s(self, finding):
-        """The delays that the origin recorded in this run. If the tool waits during stalls: those of the reference run."""
+        """The delays that the origin recorded in this run, or in the reference run if the tool waits during stalls."""
         if self.reference_s and finding.tool not in OPEN_MODEL:
             return self.reference_s
         return finding.given_s
@@ -73,7 +73,7 @@ class Comparison:
 
 
 class Accuracy:
-    """Runs tools, each run against a new origin."""
+    """Runs the load tools. Each run gets a new origin."""
 
     def __init__(self, processes, binaries, work, seconds):
         self.processes, self.seconds = processes, seconds
@@ -136,7 +136,7 @@ class Accuracy:
         return comparison
 
     def finding(self, tool, case):
-        """Runs one tool. After host noise it tries a few times, and returns the run with the least noise."""
+        """Runs one tool. After host noise, retries a few times and returns the run with the least noise."""
         best = None
         for _ in range(ATTEMPTS):
             origin = self.origin(case)
@@ -158,7 +158,7 @@ class Accuracy:
         return best
 
     def reference(self, case):
-        """The origin's record of an open load with evenly spaced arrivals: they cover all parts of a stall equally."""
+        """The origin's record of an open load with evenly spaced arrivals, which cover all parts of a stall equally."""
         origin = self.origin(case)
         shape = Shape(case.connections(), case.rate_per_s, case.streams, case.tls)
         TOOLS["weir load"](self.site, shape, case.url(origin.port), case.seconds, even=True)
@@ -168,7 +168,7 @@ class Accuracy:
 
 
 def rate_at(ceiling_per_s, load_point):
-    """The rate of a load point: no multiple of the stalls' rate, so even arrivals hit all parts of a stall."""
+    """A load point's rate: no multiple of the stalls' rate, so evenly spaced arrivals hit all parts of a stall."""
     return round(ceiling_per_s * load_point) // 10 * 10 + 3
 
 

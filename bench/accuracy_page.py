@@ -17,8 +17,8 @@ upstream (`weir origin`). The upstream records its response time for each reques
 first byte of the response.
 
 - **Truth**: p50, p90 and p99 of these records in the same run. Stalls are an exception: a tool that waits for responses \
-sends less while the upstream is slow (coordinated omission). So for stalls, all tools are compared with another run, \
-with evenly spaced arrivals at the same rate.
+sends less while the upstream is slow (coordinated omission). So for stalls, such a tool is compared with another run, \
+with evenly spaced arrivals at the same rate; weir, oha and k6 keep their schedule and are compared with their own run.
 - **Load points**: 5 %, 50 % and 90 % of weir's *ceiling*. This is the highest open rate at which weir sends all requests, \
 with a p99 of the lateness (actual minus intended send time) below 250 µs. If a tool sent less than 90 % of the rate, the \
 table shows the share that it sent (*sent*).
@@ -61,7 +61,7 @@ def page(comparisons, ceilings, environment, seconds, minutes):
 
 
 def fit(comparison):
-    """Reports of tools that sent the rate, from runs without host noise. The closest is first."""
+    """Reports of tools that sent enough of the rate, from runs without host noise. The most accurate is first."""
     quiet = [finding for finding in comparison.reported() if not is_disturbed(finding.share)]
     full = [finding for finding in quiet if comparison.sent_share(finding) >= SENT_SHARE_MIN]
     return sorted(full, key=comparison.worst)
@@ -74,7 +74,7 @@ def is_undecided(comparison):
 
 
 def closest(comparison):
-    """The closest tools: several if they are level, none if the case is undecided."""
+    """The closest tools: several if they are tied, none if the case is undecided."""
     if is_undecided(comparison):
         return []
     ranked = fit(comparison)
@@ -154,7 +154,7 @@ def errors_table(protocol, comparisons):
 
 
 def errors_cell(comparison, finding):
-    """One tool's errors as a cell."""
+    """One tool's errors as a table cell."""
     if not finding.quantiles_s:
         return "failed" if finding.reason.startswith("failed") else "n/a"
     errors = " / ".join(signed(error) for error in comparison.errors(finding).values())

@@ -26,7 +26,7 @@ ATTEMPTS = 3
 
 
 class Part:
-    """Measurements that share no program with other parts. `needs` are programs in addition to weir and nginx."""
+    """Measurements that share no process with other parts. `needs`: the programs required besides weir and nginx."""
 
     def __init__(self, owner, method, needs):
         self.owner, self.method, self.needs = owner, method, needs

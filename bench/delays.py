@@ -25,7 +25,7 @@ class Delay:
 CONSTANT = Delay("constant 5 ms", ["--delay", "const:5ms"], theory.Constant(0.005))
 EXPONENTIAL = Delay("exponential, mean 5 ms", ["--delay", "exp:5ms"], theory.Exponential(0.005))
 LOGNORMAL = Delay("lognormal, median 5 ms, sigma 0.5", ["--delay", "lognormal:5ms,0.5"], theory.Lognormal(0.005, 0.5))
-# With 5 %, the delay jumps at p95, which is not a measured quantile.
+# 5 % take 20 ms, so the delay jumps at p95, which is not a measured quantile.
 BIMODAL = Delay("1 ms, but 20 ms for 5 %", ["--delay", "bimodal:1ms,20ms,5%"], theory.Bimodal(0.001, 0.02, 0.05))
 INDEPENDENT = [CONSTANT, EXPONENTIAL, LOGNORMAL, BIMODAL]
 

@@ -49,7 +49,7 @@ class Domains(Bench):
     """Makes the measurements. Each of them renders the configuration of every gateway once."""
 
     def start(self):
-        """Time and CPU time until the first status 200, and the memory then. Gateways alternate."""
+        """Time and CPU time until the first status 200, and the memory at that time. Gateways alternate."""
         origin = self.servers.nginx_origin(self.load_cpu)
         rendered = {name: self.render(name, origin) for name in GATEWAYS}
         found, shares = {name: [] for name in GATEWAYS}, []
@@ -73,7 +73,7 @@ class Domains(Bench):
         yield Table(lines, [Verdict(f"{title}, CPU time", ours, START_CPU_S, " s")])
 
     def loaded(self):
-        """Kept connections, full and resumed handshakes; then resident memory."""
+        """Compares keep-alive connections, full and resumed handshakes; then resident memory."""
         origin = self.servers.nginx_origin(self.load_cpu)
         rendered = {name: self.render(name, origin) for name in GATEWAYS}
         servers = {name: self.launch(name, rendered[name])[0] for name in GATEWAYS}
@@ -152,14 +152,14 @@ class Domains(Bench):
             took_s = time.monotonic() - began_s
             if process.poll() is not None or took_s > START_WITHIN_S:
                 raise Failed(f"{name} does not respond:\n{log_path.read_text(errors='replace')[-2000:]}")
-            # The interval grows with the time, so that polling costs little and the error stays small.
+            # The interval grows with the elapsed time, so that polling costs little and the relative error stays small.
             time.sleep(max(0.002, took_s / 50))
         took_s, cpu_s = time.monotonic() - began_s, tree_cpu_s(process.pid)
         return Server(name, process, rendered.port, rendered.folder), took_s, cpu_s
 
 
 def checked(load, specification):
-    """The load. Raises `Failed` if its handshakes were not as specified or differ between gateways."""
+    """Returns `load`. Raises `Failed` if its handshakes were not as specified or differ between gateways."""
     tls = load.result["tls"]
     later = max(0, tls["handshakes"] - 2 * specification["connections"])
     is_resuming = specification["tls"]["resumption"] > 0

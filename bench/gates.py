@@ -4,7 +4,7 @@ import statistics
 
 
 class Gate:
-    """The limit that must hold, and the wanted value."""
+    """The required maximum, and the maximum that is the goal."""
 
     def __init__(self, at_most, wanted=None):
         self.at_most, self.wanted = at_most, wanted
@@ -26,7 +26,7 @@ class Verdict:
 
 
 class Table:
-    """Results of a part without comparison: lines of Markdown, and verdicts."""
+    """Results of a part that does not use `Comparison`: lines of Markdown, and verdicts."""
 
     def __init__(self, lines, verdicts=()):
         self.made, self.gated = lines, list(verdicts)

@@ -15,7 +15,7 @@ from servers import certify, written
 GATEWAYS = ["weir-gateway", "nginx", "haproxy", "haproxy tcp", "envoy"]
 BODY_BYTES = 1_000_000
 COMMON_RATE_PER_S = 10_000
-# Several clients open them one after another, because accept queues are limited.
+# Several clients open the connections, one client after another, because accept queues are limited.
 IDLE_CONNECTIONS, IDLE_CONNECTIONS_QUICK, IDLE_CLIENTS = 10_000, 1_000, 4
 IDLE_BYTES = Gate(20 * 1024, 14 * 1024)
 # Timeout for opening the idle connections, and maximum CPU share of an idle server.
@@ -152,7 +152,7 @@ class Gateways(Bench):
             return self.processes.start(command, self.load_cpu, log), record
 
     def wait_until_idle(self, server, connections, generator):
-        """Waits until all connections are open and their server is idle."""
+        """Waits until `server` is idle and all connections to it are open."""
         deadline = time.monotonic() + IDLE_WITHIN_S
         while True:
             before_s = tree_cpu_s(server.process.pid)

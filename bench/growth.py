@@ -6,13 +6,13 @@ from processes import Failed
 
 SOAK_SECONDS_DEFAULT = 600
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-# Buffers and tables reach their final size in the first third of a run, so it is ignored.
+# The first third of a run is ignored: buffers and tables reach their final size in it.
 SETTLED_SHARE = 1 / 3
 SAMPLES_MIN = 3
 
 
 def soak_seconds(variables):
-    """The length of a soak by environment variables: SOAK_SECONDS=60, else SOAK=8h, else ten minutes."""
+    """The length of a soak, from environment variables: SOAK_SECONDS=60, else SOAK=8h, else ten minutes."""
     if text := variables.get("SOAK_SECONDS"):
         return whole_seconds("SOAK_SECONDS", text if text[-1:] in SECONDS_OF else f"{text}s")
     if text := variables.get("SOAK"):

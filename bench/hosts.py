@@ -8,7 +8,7 @@ from pathlib import Path
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # `docs/method.md#verdicts`: host noise above this share makes a measurement invalid.
 DISTURBED_SHARE = 0.02
-# A p99 is more sensitive: if noise of 0.5 % comes all at once, it can delay half of the requests beyond the p99.
+# A p99 is more sensitive: noise of 0.5 % in a single burst can delay half of the requests beyond the p99.
 DISTURBED_SHARE_OF_P99 = 0.005
 ATTEMPTS_MAX = 5
 # The kernel's initial cgroup namespace. Its root group contains every process of the host.
@@ -16,7 +16,7 @@ FIRST_CGROUP_NAMESPACE = "cgroup:[4026531835]"
 
 
 class HostWatch:
-    """Measures host noise between its creation and `share`."""
+    """Measures host noise from construction until `share` is called."""
 
     def __init__(self, processes):
         self.processes = processes
@@ -34,8 +34,9 @@ class HostWatch:
         before, now = self.before, self.look()
         wall_s, idle_s, steal_s, own_s = (now[field] - before[field] for field in (0, 2, 3, 4))
         whole_s = wall_s * os.cpu_count()
-        # The CPU time of the root control group is more exact, if available. Otherwise busy time is the time that is not
-        # idle. On a tickless kernel it is exact, but the time to enter and leave idle counts as noise.
+        # Uses the CPU time of the root control group if available, because it is more exact. Otherwise, busy time is
+        # the time that is neither idle nor stolen. On a tickless kernel, idle time is exact, but the time to enter and
+        # leave idle counts as noise.
         busy_s = now[1] - before[1] if self.account else whole_s - idle_s - steal_s
         return (max(0.0, busy_s - own_s) + steal_s) / whole_s
 

@@ -12,7 +12,7 @@ class Effect(NamedTuple):
     """The gateway's counts for one exchange."""
 
     requests: int = 1
-    # Lines of the access log. Plain HTTP to a TLS listener counts no request, but has a line.
+    # Lines of the access log. Plain HTTP to a TLS listener is not counted as a request, but it is logged.
     lines: int = 1
     status: Optional[str] = None
     cause: Optional[str] = None
@@ -45,7 +45,7 @@ EFFECTS = {
     STALLED_IN_BODY: Effect(status="4xx", cause="body_timeout"),
     NO_ROUTE: Effect(status="4xx", cause="no_route"),
     PLAIN_TO_TLS: Effect(requests=0, cause="not_tls"),
-    # Outcomes that the kill of an origin causes.
+    # Outcomes of killing an origin.
     NOT_SENT_AGAIN: Effect(status="5xx", cause="upstream_closed"),
     CUT: Effect(status="2xx", cause="upstream_truncated"),
 }

@@ -67,7 +67,8 @@ FEATURES = {
     "redirect": {"backend": None, "redirect": {"host": "away.test"}},
 }
 OVER_TLS = "TLS with clients"
-# name -> fields of the backend; its route is plain. `endpoints`: the number of endpoints, or a list of their weights
+# name -> fields of the backend; its route sets only host, path and backend. `endpoints`: the number of endpoints, or a
+# list of their weights
 BACKENDS = {
     "limits of the backend": {"limits": {"connections": 1_000, "pending": 1_000, "requests": 1_000}},
     "ejection": {"ejection": {}},
@@ -114,7 +115,7 @@ SETTINGS = {
 
 
 class Prices(Bench):
-    """Makes the comparisons. They have no gates."""
+    """Makes the comparisons. No gates limit their ratios."""
 
     def all(self):
         origins = [self.servers.nginx_origin(self.load_cpu) for _ in range(3)]
@@ -160,7 +161,7 @@ class Prices(Bench):
         return self.served(server, self.driven("wrk", shape, port, PATH))
 
     def gateway(self, admin, origins):
-        """One gateway with a route per feature of routes and backends."""
+        """One gateway with one route for each entry of `FEATURES` and `BACKENDS`."""
         origin = origins[0]
         authority = self.work / "authority.pem"
         sealed = self.servers.weir_origin(self.load_cpu, "--ca-out", authority, tls=True)

@@ -106,7 +106,7 @@ class Processes:
         self.started.remove(process)
 
     def kill(self, process):
-        """Kills one of the programs, like a crash."""
+        """Kills one of the programs to simulate a crash."""
         process.kill()
         process.wait()
         self.started.remove(process)

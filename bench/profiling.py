@@ -45,7 +45,7 @@ class Share:
 
 
 def recorded(processes, binaries, site, shape, port, seconds, folder):
-    """(Shares of a run under `perf record`, weir's result)."""
+    """Returns the shares of a run under `perf record`, and weir's result."""
     data = folder / "perf.data"
     options = ["record", "-q", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-o", data, "--"]
     load = ["load", shape.url(port), *weir_options(shape), "--duration", f"{seconds}s"]

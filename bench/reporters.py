@@ -171,7 +171,8 @@ def locust(site, case, port):
     options = ["-f", script, "--headless", "--only-summary", "--host", case.url(port).rstrip("/")]
     options += ["-u", users, "-r", users, "-t", f"{case.seconds}s", "--loglevel", "ERROR"]
     done = site.run("locust", options, case.seconds + 20)
-    # The line of all requests in the second table: quantiles 50, 66, 75, 80, 90, 95, 98, 99 % and more, then the count.
+    # The row for all requests in the second table: quantiles 50, 66, 75, 80, 90, 95, 98, 99 % and higher, then the
+    # count.
     found = re.search(r"Aggregated((?: +\d+){12})", done.said().partition("Response time percentiles")[2])
     if not found:
         raise Failed(f"Locust printed no quantiles:\n{done.said()[-2000:]}")

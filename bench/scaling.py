@@ -55,7 +55,7 @@ class Scaling(Bench):
         yield Comparison("CPU time by number of routes", note, candidates, gates, reference="1 route")
 
     def changes(self):
-        """Time from a change's arrival at the builder of tables until clients see that every worker uses it."""
+        """Time from the arrival of a change at the table builder until clients see it in responses of every worker."""
         lines = ["### Time until every worker uses a change", ""]
         note = "One of 100,000 routes is changed, added or removed. Two workers serve clients. Times start at the change. "
         note += "They end when the new table is *built*, when it is *handed over* to the workers, and when clients of all "
@@ -84,7 +84,7 @@ class Scaling(Bench):
         return rows
 
     def files(self):
-        """Time from SIGHUP for a file with 100,000 routes to the first response based on it."""
+        """Time from SIGHUP to the first response based on the changed file, which has 100,000 routes."""
         origin = self.servers.nginx_origin(self.load_cpu)
         lines = ["### Reload of a file with 100,000 routes", ""]
         lines += ["Time from SIGHUP to the first response based on the changed file. One worker.", ""]

@@ -68,7 +68,7 @@ class Load:
         return self.process.poll() is not None
 
     def enter(self, books):
-        """Adds its requests and their outcomes to the ledger."""
+        """Adds the requests of this load and their outcomes to the ledger."""
         output, errors = self.output.read_text(), self.errors.read_text()
         result = weir_result(Done(self.process.returncode, output, errors, 0, 0))
         requests = result["requests"]
@@ -205,7 +205,7 @@ class Soak:
         wanted = expected["lines of the access log"]
         self.hold(f"lines in the files of the access log: {log.count():,}", log.count() == wanted)
         for cause, count in log.causes().items():
-            # If a client disconnects within its request headers, the gateway writes no line.
+            # If a client disconnects while it sends its request headers, the gateway writes no line.
             silent = sum(seen for (_, of), seen in self.books.seen.items() if of == ledger.LEFT_IN_HEAD)
             value = expected[f"error {cause}"] - (silent if cause == "client_closed" else 0)
             if cause != "-":
@@ -221,7 +221,7 @@ class Soak:
         self.hold(f"retries over budget: {over:,}", over == 0)
 
     def hold(self, line, is_good, verdict=None):
-        """Prints a line with its verdict, and records it if it misses."""
+        """Prints `line` with its verdict, and records it as missed unless `is_good`."""
         verdict = (": met" if is_good else ": MISSED") if verdict is None else verdict
         print(f"  {line}{verdict}")
         if not is_good:

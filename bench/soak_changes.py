@@ -68,7 +68,7 @@ class Changes:
         await self.site.said("reloaded ")
         self.done[RELOAD_BY_WATCH] += 1
         await self.see(self.mark)
-        # The same file again: the gateway reads and swaps it although nothing has changed.
+        # The same file again: the gateway reads and activates it although nothing has changed.
         self.site.signal(signal.SIGHUP)
         await self.site.said("reloaded ")
         self.done[RELOAD_BY_SIGNAL] += 1

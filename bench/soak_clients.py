@@ -87,7 +87,7 @@ class Connection:
         return text
 
     async def gone(self):
-        """Reads until the connection ends, also by an error."""
+        """Reads until the connection is closed or fails."""
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             while await self.reader.read(1 << 20):
                 pass
@@ -189,7 +189,7 @@ class Clients:
             await connection.ask("GET", "/odd/bytes/100")
             answer = await connection.answer()
             expect(answer, await answer.checksum(), checksum(pattern(100)))
-            # After a reload with fewer workers, ending workers close their connections.
+            # After a reload with fewer workers, the workers that stop close their connections.
             if answer.fields.get("connection") == "close":
                 break
             await asyncio.sleep(0.01)

@@ -23,7 +23,7 @@ SILENCE_S = 6
 WITHIN_S = 30
 REST_LOOKS, REST_LOOK_S = 20, 0.15
 CERTIFICATES = 4
-# Expected log lines of the gateway: beginnings and parts.
+# Expected log lines of the gateway: how they begin, or what they contain.
 WANTED_LINES = ("listening on ", "admin on ", "ready", "reloaded ", "files reloaded: ", "access log reopened")
 WANTED_PARTS = (
     "unknown field `nonsense`", "  help: ", "the previous configuration stays active",
@@ -143,7 +143,7 @@ class Site:
         self.access_log = AccessLog(self.log_path)
 
     def configuration(self, shape):
-        """The whole configuration in this shape."""
+        """Returns the whole configuration for `shape`."""
         live = {"certificate": str(self.live / "certificate.pem"), "key": str(self.live / "key.pem")}
         listeners = [
             {"address": f"127.0.0.1:{self.ports['plain']}", "name": "plain"},
@@ -221,7 +221,7 @@ class Site:
         return json.loads(fetched(self.ports["admin"], "/stats")[1])
 
     def der(self, folder):
-        """The certificate of a folder in DER, as in TLS."""
+        """The certificate in `folder`, in DER as TLS sends it."""
         return ssl.PEM_cert_to_DER_cert((folder / "certificate.pem").read_text())
 
     def threads_and_descriptors(self):

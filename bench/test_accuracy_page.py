@@ -1,4 +1,4 @@
-"""The closest tools, and the output of errors."""
+"""Tests the closest tools, the reference delays for stalls, the error axis and the groups of symbols."""
 
 import unittest
 

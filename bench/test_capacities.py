@@ -9,7 +9,8 @@ ARRIVALS = 200_000
 
 class Recursions(unittest.TestCase):
     def test_the_capacity_of_mm1_agrees_with_a_manual_calculation(self):
-        # Service rate 1,000/s: at 769.74/s response times are exponential with 230.26/s, and ln(100) / 230.26 is 20 ms.
+        # Service rate 1,000/s: at 769.74 arrivals/s, response times are exponential with rate 230.26/s, and their p99,
+        # ln(100) / 230.26, is 20 ms.
         self.assertAlmostEqual(capacities.capacity_of_mm1(0.001, 0.99, 0.02), 769.74, places=2)
 
     def check(self, line, rate_per_s, limit_s, expected):

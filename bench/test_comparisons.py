@@ -1,4 +1,4 @@
-"""Ratios within rounds and their gates, with given values."""
+"""Tests the gates and the ratios within rounds, with given values."""
 
 import contextlib
 import io

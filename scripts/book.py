@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A preprocessor for mdBook, and `--check FOLDER` for the pages that mdBook has built.
+"""A preprocessor for mdBook. `--check FOLDER` checks links and resources of the pages that mdBook has built.
 
 The book contains only docs/. The preprocessor adds ARCHITECTURE.md and CHANGELOG.md as pages, adapts links to them, and
 turns other links that leave docs/ into plain text.
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pages
 
 ROOT = Path(__file__).resolve().parent.parent
-# page of the book -> page of the repository's root with its text
+# page of the book -> file in the repository's root that holds its text
 ROOT_PAGES = {"architecture.md": "ARCHITECTURE.md", "changelog.md": "CHANGELOG.md"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 

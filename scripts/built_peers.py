@@ -52,7 +52,8 @@ def fetch(name, peers, run):
         python = folder / "bin/python"
         run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *IN_PYTHON[name]])
     if name in AS_PYTHON:
-        # Python finds its environment by the folder of its program, so a link in another folder does not work.
+        # Python locates its virtual environment by the folder of its executable, so a link in another folder does not
+        # work.
         wrapper = folder / "bin" / name
         wrapper.unlink(missing_ok=True)
         wrapper.write_text('#!/bin/sh\nexec "$(dirname "$(readlink -f "$0")")/python" "$@"\n')

@@ -20,7 +20,7 @@ def lines(*command):
 
 
 def changed_crates():
-    """Crates with changes since upstream. New, staged and unstaged files count."""
+    """Crates that differ from the upstream branch, including new, staged and unstaged files."""
     base = lines("git", "rev-parse", "--verify", "--quiet", "@{upstream}") or ["HEAD"]
     names = lines("git", "diff", "--name-only", base[0])
     names += lines("git", "ls-files", "--others", "--exclude-standard")
@@ -28,7 +28,7 @@ def changed_crates():
 
 
 def unit_tests(crates):
-    """Builds the unit tests of the whole workspace, like `make test`. Yields (folder, executable) of `crates`."""
+    """Builds all unit tests of the workspace, like `make test`. Yields (folder, executable) for those of `crates`."""
     command = ["cargo", "test", "--locked", "--workspace", "--features", "weir/services", "--lib", "--bins", "--no-run", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:

@@ -96,7 +96,7 @@ def of_gateway(folder, tool, requests, scratch):
             sys.exit("error: the gateway does not become ready")
         subprocess.run(load(weir, port, requests), check=True, stdout=subprocess.DEVNULL, timeout=PATIENCE_S)
     finally:
-        # strace does not forward signals, so they go to its child, the gateway.
+        # strace does not forward signals, so they are sent to its child, the gateway.
         if gateway:
             children = subprocess.run(["pgrep", "-P", str(gateway.pid)], capture_output=True, text=True).stdout.split()
             for pid in children if tool == "strace" else [str(gateway.pid)]:

@@ -29,7 +29,7 @@ OUT = ROOT / "target/dist"
 PROGRAMS = ["weir", "weir-gateway"]
 TRIPLES = {"x86_64": "x86_64-unknown-linux-musl", "aarch64": "aarch64-unknown-linux-musl"}
 FEATURES = "weir/services"
-# shell -> file name of a program's script
+# shell -> file name of a program's completion script
 COMPLETIONS = {"bash": "{}.bash", "zsh": "_{}", "fish": "{}.fish", "powershell": "_{}.ps1"}
 # Other files of archives: source -> path in the archive
 DOCUMENTS = {"LICENSE": "LICENSE", "README.md": "README.md", "CHANGELOG.md": "CHANGELOG.md",

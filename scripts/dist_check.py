@@ -97,7 +97,7 @@ def static(top):
 
 
 def prefix(arch):
-    """The prefix of commands that run programs of this target here."""
+    """The command prefix to run programs of this architecture on this host."""
     if arch == os.uname().machine:
         return []
     if emulator := shutil.which(f"qemu-{arch}-static"):

@@ -13,7 +13,7 @@ START_S_MAX = 20
 
 
 class Wrong(Exception):
-    """An error of a file of the release."""
+    """An error in a file of the release."""
 
 
 class Skipped(Exception):
@@ -39,7 +39,7 @@ class Serving:
     """A gateway that serves a configuration on a free port, and drains at the end of the context."""
 
     def __init__(self, gateway, configuration, path=None):
-        """`path`: the configuration file as the gateway sees it, if different."""
+        """`path`: the path of `configuration` in the gateway's chroot, if there is one."""
         self.port = free_port()
         configuration.write_text(re.sub(r"127\.0\.0\.1:8080", f"127.0.0.1:{self.port}", configuration.read_text()))
         command = [*gateway, "--config", path or configuration]

@@ -79,8 +79,8 @@ def compiled(recipe, folder, run, pip):
 
 
 def plain_module_file(upstream, name, module, version):
-    """A go.mod that lists the requirements of `upstream`, the go.mod of `module`, so that Go downloads only the modules
-    that it compiles."""
+    """A go.mod with the requirements of `upstream` (the go.mod of `module`). Because it lists all of them, Go downloads
+    only the modules that it compiles."""
     language = re.findall(r"^(?:go|godebug) .+$", upstream, re.MULTILINE)
     blocks = re.findall(r"^require \((.*?)^\)", upstream, re.MULTILINE | re.DOTALL)
     required = re.findall(r"^\s*(\S+) (v\S+)", "".join(blocks), re.MULTILINE)

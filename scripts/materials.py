@@ -11,7 +11,7 @@ from pathlib import Path
 import dist_tools
 
 ROOT = Path(__file__).resolve().parent.parent
-# Files with terms or notices, at the top of a package.
+# Licence and notice files in a package's root, by name prefix.
 TERMS = ("license", "licence", "copying", "copyright", "notice", "unlicense")
 INTRODUCTION = """Third-party code in {programs} for {target}.
 

@@ -56,7 +56,7 @@ PACKAGED = {
     "ssh-keygen": (["openssh-client"], "usr/bin/ssh-keygen", ["-?"]),
     "systemd-run": (["systemd"], "usr/bin/systemd-run", ["--version"]),
 }
-# name -> packages that are always unpacked beside its own
+# program -> packages that are always unpacked in addition to its own
 BESIDE = {"dockerd": ["containerd", "runc"], "chromium-headless-shell": ["chromium-common"], "qemu-system-x86_64": ["qemu-system-common", "qemu-system-data", "seabios"], "systemd-run": ["libsystemd-shared"]}
 ENVOY_VERSION = ["--version"]
 NEEDED_BY_TESTS = ["nginx", "haproxy", "caddy", "nats-server", "etcd", "kube-apiserver", "prometheus", "prometheus-3", "promtool", "wrk", "h2load", "envoy", "readers", "sslyze", "chromium-headless-shell", "dockerd", "sshd", "ssh", "ssh-keygen"]
@@ -278,12 +278,13 @@ def link_built(name, path):
 
 
 def fetch_by_version(name):
-    """Builds a peer unless the cache has this version, and links its folder."""
+    """Links the folder of a peer, and builds the peer if the cache does not have this version."""
     known = built_peers.BUILT[name][0]
     folder = by_version() / f"{name}-{known}-{platform.machine()}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / ".lock").open("w") as lock:
-        # Clones may share this folder, even if versions of other peers differ. Another one may be building this peer.
+        # Clones of the repository may share this folder, even if their versions of other peers differ. Another clone
+        # may be building this peer.
         fcntl.flock(lock, fcntl.LOCK_EX)
         remove(PEERS / name)
         (PEERS / name).symlink_to(os.path.relpath(folder, PEERS))

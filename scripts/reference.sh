@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes the pages of docs/reference, which the programs print. Tests compare them with the programs.
+# Generates the pages in docs/reference from the output of the programs. Tests compare the pages with this output.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # The features of `make test`, so that nothing is compiled twice.

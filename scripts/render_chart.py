@@ -45,7 +45,7 @@ def rendered(helm, *values):
 
 
 def manifests(text):
-    """Manifests without Helm's comments, below an introduction."""
+    """`INTRODUCTION`, then the manifests without Helm's `# Source:` comments."""
     lines = [line for line in text.splitlines() if not line.startswith("# Source: ")]
     body = "\n".join(lines).removeprefix("---\n")
     return INTRODUCTION + body + "\n"

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import zlib
 
-# OBJCOPY names another program for binaries of other machines.
+# The variable OBJCOPY selects another program for other machines' binaries.
 OBJCOPY = os.environ.get("OBJCOPY", "objcopy")
 LINK = ".gnu_debuglink"
 # A section that stays in the binary, because it is loaded at run time: a few bytes that name gdb's pretty printers.

@@ -69,6 +69,7 @@ MUST_NOT_KNOW = {
     "weir-config": {"tokio", "weir-dataplane", "weir-engine", "weir-rig", "weir-lab"},
     "weir-dataplane": {"weir-lab", "weir-rig", "weir-engine", "weir-control", "weir-results", "weir-report"},
     "weir-manifests": {"tokio", "rustls", "rustix", "weir-control", "weir-dataplane", "weir-lab", "weir-rig"},
+    "weir-kube": {"weir-lab", "weir-rig", "weir-results"},
     "weir-nats": {"weir-lab", "weir-rig", "weir-results", "weir-engine", "weir-report", "weir-analysis"},
     "weir-control": {"weir-dataplane", "weir-lab", "weir-rig"},
     "weir-gateway": {"weir-lab", "weir-rig", "weir-engine", "weir-results", "weir-report"},
@@ -189,7 +190,7 @@ def summary_findings(docs=ROOT / "docs"):
 
 
 def word_findings():
-    """Hand-written pages must be short, each page and the total."""
+    """Hand-written pages must not exceed the word limits: per page and in total."""
     root = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")]
     total = 0
     written = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "SUMMARY.md"]
@@ -219,10 +220,10 @@ def target_findings():
 
 
 def phrases_in(text):
-    """Refused phrases of a text, as (line, phrase, what to write instead)."""
+    """Rejected phrases in a text, as (line, phrase, what to write instead)."""
     found, lowered = [], text.lower()
     for phrase, instead in PHRASES.items():
-        # The search for whole words is slow, and few texts contain the phrase.
+        # A quick check first: the whole-word search is slow, and few texts contain the phrase.
         if phrase in lowered:
             found += [(match, instead) for match in re.finditer(rf"\b{phrase}\b", lowered)]
     for pattern, instead in PATTERNS.items():

@@ -1,7 +1,7 @@
-//! Whole HTTP/1.1 connections, of requests and of responses, cut at every byte.
+//! Complete HTTP/1.1 connections that carry requests or responses, split at every byte.
 //!
-//! The first byte of the input chooses the side, the second the size of the pieces; the rest is what the
-//! connection carries. What must hold is said in `property`, which `cargo test` runs too.
+//! The first byte of the input chooses the side, the second the size of the pieces; the rest is what the connection
+//! carries. The properties that must hold are in `property`, which `cargo test` runs too.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ mod property;
 
 use property::{Side, check, check_quickly};
 
-/// Longer inputs are not cut at every byte, so that one input doesn't take the time of a hundred.
+/// Longer inputs are not cut at every byte, because one such input would take as long as a hundred others.
 const BYTES_MAX_TO_CUT: usize = 512;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,7 +1,7 @@
 //! Files of requests: lists, JSON lines, HAR.
 //!
-//! The first byte of the input chooses the ending of the file's name, the rest is the file. Whatever stands in it is
-//! read or refused with a reason, nothing panics, and reading it again gives the same.
+//! The first byte of the input selects the ending of the file name; the rest is the file. Parsing returns requests, or
+//! an error with the reason, and never panics. Parsing again returns the same requests.
 
 #![no_main]
 
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(requests) => {
             assert!(!requests.is_empty());
             assert_eq!(parse(name, text, &base).ok().as_ref(), Some(&requests));
-            // May be refused still, where a template wants what this load has not.
+            // Validation may fail if a template needs something that this load lacks, like a domain.
             let spec = LoadSpec { connect: "localhost:80".into(), requests, ..LoadSpec::default() };
             let _ = spec.validate();
         }

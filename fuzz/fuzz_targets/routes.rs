@@ -1,7 +1,7 @@
 //! Routes and requests: the compiled table against a naive oracle.
 //!
-//! Each byte of the input is one choice in the making of rules for paths, of routes, and of requests. What must hold
-//! is said in `routing`, which `cargo test` runs too.
+//! Each input byte makes one choice in the generation of path rules, routes and requests. `routing`, which `cargo test`
+//! also runs, checks the properties that must hold.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ mod oracle;
 #[path = "../../crates/weir-config/tests/it/routing.rs"]
 mod routing;
 
-/// Requests for each configuration; what the input does not choose is the same again.
+/// Requests for each configuration; after the end of the input, all are the same.
 const REQUESTS: usize = 8;
 
 fuzz_target!(|data: &[u8]| {

@@ -1,7 +1,8 @@
-//! Client addresses behind trusted proxies: whatever a client sends, what the proxies appended is read the same.
+//! Client addresses behind trusted proxies: the elements that the proxies appended are read correctly, whatever a
+//! client sends.
 //!
-//! Each byte of the input is one choice: what the client sends, then what each proxy appends. What must hold is said in
-//! `trusted_property`, which `cargo test` runs too.
+//! Each byte of the input is one choice: what the client sends, then what each proxy appends. `trusted_property` checks
+//! the properties that must hold, and `cargo test` runs it too.
 
 #![no_main]
 

@@ -55,7 +55,7 @@ def make_image(path, modules, programs):
         image.program(f"/usr/bin/{name}", shutil.which(name))
     for name in ("weir", "weir-gateway", "rig-it", "rig-unit", "weir-rig-probe"):
         image.program(f"/weir/{name}", programs[name])
-    # Tests start the probe at its build path, which may be below a mount of the guest.
+    # Tests start the probe at its build path. A guest mount may hide that path, so init.sh copies the probe.
     image.text("/weir/probe-place", f"{programs['weir-rig-probe']}\n")
     image.file("/weir/scenario.yaml", HERE / "scenario.yaml")
     add_service_manager(image)
@@ -101,7 +101,7 @@ def boot(kernel, image, results):
 
 
 class Waiting(threading.Thread):
-    """Measures how long the guest's processors wait for real ones, as a share of running and waiting time."""
+    """Measures how long the guest's virtual CPUs wait for a physical CPU, as a share of running and waiting time."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)

@@ -9,7 +9,7 @@ EXPECTED = {
     "plain": "none",
 }
 REPEATS = 3
-# An overloaded gateway uses its whole quota, except at the borders of the phase.
+# An overloaded gateway uses its whole quota, except at the start and end of the phase.
 SHARE_MIN, SHARE_MAX = 0.9, 1.05
 # Minimum memory of a gateway. Program files of the guest are in its initramfs and are not charged to a group.
 MEMORY_BYTES_MIN = 1 << 19

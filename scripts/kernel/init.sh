@@ -82,8 +82,8 @@ measured() {
 }
 
 nothing_left() {
-    # The leaf group weir-lab of a delegated group stays.
-    # A scope of the service manager may disappear during the search.
+    # The leaf group weir-lab of a delegated group stays. find may fail because a scope of the service manager
+    # disappears during the search.
     left=$(find "$GROUPS" -mindepth 1 -type d -name 'weir-*' ! -name weir-lab 2>/dev/null)
     left="$left$(ls -d /tmp/weir-work-* 2>/dev/null)$(pidof weir weir-gateway weir-rig-probe)"
     [ -z "$left" ] || { echo "left over: $left"; return 1; }
@@ -122,8 +122,9 @@ group session
 step run-without-a-group measured plain as_user session
 step doctor-without-a-group as_user session weir doctor --quick
 
-# Starts a real `systemd --user`. The guest has no system manager that could move processes between groups, so manager
-# and session are below one group of the user. If /run/systemd/system exists, programs assume a system manager.
+# Starts a real `systemd --user`. The guest has no system manager that could move processes between groups, so the
+# manager and the session run in subgroups of one group of the user. If /run/systemd/system exists, programs assume that
+# a system manager runs.
 mkdir -p /run/systemd/system
 delegated user
 echo "+cpu +memory +pids" >$GROUPS/user/cgroup.subtree_control

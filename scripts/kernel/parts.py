@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import peers  # noqa: E402
 
 KERNEL = "linux-image-cloud-amd64"
-# Kernel modules that the guest loads: veth pairs connect network namespaces.
+# Kernel modules that the guest loads. Pairs of veth devices connect network namespaces.
 MODULES = ["veth.ko"]
 # Programs of this machine that the guest uses.
 TOOLS = ["setpriv", "setsid", "unshare"]

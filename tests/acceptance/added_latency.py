@@ -45,7 +45,7 @@ def interval_text(values_ns):
 
 
 def figure_text(figure):
-    """The mean of a value of weir with its interval, if host noise left enough valid repeats."""
+    """The mean and confidence interval of a value that weir reports, if host noise left enough valid repeats."""
     return interval_text((figure["mean"], *figure["interval"])) if figure["interval"] else "no interval: too few valid repeats"
 
 

@@ -34,7 +34,7 @@ def eighteen_agents(rig):
 
 
 def crowded_agents_say_so(rig):
-    """Eighteen agents send as fast as they can: the verdict is `generator-limited`, not limited by the server."""
+    """Eighteen agents send as fast as they can: the agents, not the server, limit the load (`generator-limited`)."""
     origin = rig.origin()
     for rate in ([], ["--rate", "60000/s"]):
         result = loaded(rig, f"http://127.0.0.1:{origin.port}/", *rate)

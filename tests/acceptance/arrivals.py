@@ -1,11 +1,11 @@
-"""Real send times: gaps between requests are exponential, even over many connections."""
+"""Real send times: the gaps between requests are exponentially distributed, even over many connections."""
 
 import math
 
 from checks import balanced, expect
 from loads import Shape, weir
 
-# The resolution of timers affects gaps of about ten microseconds. It is not detectable in 5,000 gaps of 2 ms.
+# Timer resolution affects gaps of about ten microseconds. Its effect is not detectable in 5,000 gaps of 2 ms.
 RATE_PER_S = 500
 CONNECTIONS = 64
 SECONDS, SECONDS_QUICK = 10, 4
@@ -22,7 +22,7 @@ def anderson_darling(uniforms):
 
 
 def spacing_of(times_ns, rate_per_s):
-    """A2 of the gaps between times, compared with the exponential distribution of that rate."""
+    """The A2 statistic of the gaps between `times_ns`, for an exponential distribution with rate `rate_per_s`."""
     gaps = (later - earlier for earlier, later in zip(times_ns, times_ns[1:], strict=False))
     return anderson_darling(-math.expm1(-gap * rate_per_s / 1e9) for gap in gaps)
 

@@ -14,9 +14,9 @@ TOLERANCE = 0.1
 WIDTH_MAX = 0.2
 LIMIT_S = 0.01
 
-# Additional repeats narrow the result more than longer searches, so each search may stop at a wide interval. The
-# gateway adds little latency in front of an upstream with one queue. The queue is the subject of the search, so the
-# upstream's delay must not make trials invalid.
+# Additional repeats narrow the result more than longer searches do, so each search may stop at a wide interval. The
+# search measures the queue of the upstream, because the gateway adds only little latency. So the upstream's delay must
+# not make trials invalid.
 SCENARIO = """
 name: capacity
 question: Is the capacity that theory gives found?
@@ -34,7 +34,7 @@ thresholds: {{ upstream_delay_share: 1 }}
 
 
 def against_theory(rig, service, servers, line):
-    """Searches with and without the gateway in five runs, and compares each result with the recursion."""
+    """Searches for the capacity in five runs, with and without the gateway; results must match the recursion."""
     truth = line.capacity_per_s(0.99, LIMIT_S)
     print(f"    {service}, {servers} servers: theory {truth:.0f}/s", flush=True)
     answers = {"weir": [], "direct": []}

@@ -23,7 +23,7 @@ REPLICAS = 3
 ROLLOUT_S_MAX = 150
 # Longer than a rolling update; the check verifies this.
 LOAD_S = 100
-# Kept connections, and a connection per request.
+# Keep-alive connections, and one connection per request.
 LOADS = {"kept": ["--rate", "300/s", "-c", "16"], "fresh": ["--rate", "100/s", "-c", "16", "--per-connection", "1"]}
 # Small enough for a machine with two cores.
 RESOURCES = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "128Mi"}}

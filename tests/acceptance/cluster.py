@@ -55,7 +55,7 @@ def measured(rig, inside, name, *options):
     """Runs a scenario in the cluster. Returns its JSON."""
     out = rig.folder / name
     command = [rig.weir, "run", *options, "--on", "k8s", *SMALL, "--db", rig.folder / "cluster.db", "--out", out, "--json"]
-    # Missed and undecided objectives are no failure of this check.
+    # Missed and undecided objectives do not fail this check.
     command = ["sh", "-c", '"$@"; case $? in 0 | 1 | 4) ;; *) exit 1 ;; esac', "sh", *command]
     began_s = time.monotonic()
     result = json.loads(inside(*map(str, command)))
@@ -123,7 +123,7 @@ class CpuOfGroup:
                 self.points.append((time.monotonic_ns(), int(self.path.read_text())))
 
     def between(self, from_ns, to_ns):
-        """Seconds of CPU time between two moments of the monotonic clock, which the cluster shares."""
+        """Seconds of CPU time between two readings of the monotonic clock, which is the same clock in the cluster."""
         self.ended.set()
 
         def at(time_ns):
@@ -365,7 +365,7 @@ def faults(rig, inside):
     run = Started(rig, "killed", *long)
     agent(run)
     identity = run.run
-    # `run.process` is nsenter, which replaced `cluster in`. weir is its child.
+    # `cluster in` execs nsenter, so `run.process` is nsenter, and weir is its child.
     for child in children(run.process.pid):
         os.kill(child, signal.SIGKILL)
     run.process.kill()

@@ -60,7 +60,7 @@ def compared(rig, a, b, *options):
 
 
 def judged(comparison):
-    """Yields every value with a verdict, and a line that describes it."""
+    """Yields each value that has a verdict, and a line that describes the value."""
     for point in comparison["points"]:
         for figure in point["figures"]:
             if figure["verdict"]:

@@ -1,4 +1,4 @@
-"""A substitute for a container: a control group, and an exporter of its accounting as metrics of cAdvisor."""
+"""A substitute for a container: a control group, and an exporter that serves its accounting as cAdvisor metrics."""
 
 import bisect
 import http.server
@@ -88,12 +88,12 @@ class Container:
 
 
 def keyed(path):
-    """A file of names and numbers."""
+    """Reads a file of `name number` lines."""
     return dict(line.split() for line in path.read_text().splitlines())
 
 
 class Watch:
-    """Samples the container's CPU time every 20 ms, to compute the time used between two moments of the clock."""
+    """Samples the container's CPU time every 20 ms, for the CPU time between two times of the monotonic clock."""
 
     def __init__(self, container):
         self.container, self.ended, self.looks = container, threading.Event(), []

@@ -4,7 +4,8 @@ import json
 
 from checks import Disagreement, expect
 
-# Time limit of the run: the longer time of its plan, which allows for host noise, plus time to stop.
+# Time limits of the full and the quick run: the longer time in the plan, which allows for host noise, plus time to
+# stop.
 LASTS_S, LASTS_QUICK_S = 2700, 420
 MANY, MANY_QUICK = 100_000, 100
 AXIS = "topology.domains"

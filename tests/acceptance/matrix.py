@@ -41,7 +41,7 @@ class Row:
         self.cells, self.passed, self.attempts, self.share = [], False, 0, 0.0
 
     def check(self, rig):
-        """Checks counts in the first attempt, and quantiles on a quiet host."""
+        """A wrong count fails at once. A wrong quantile fails only on a quiet host."""
         # The origin is the reference here, so it spins on its own CPU.
         origin = rig.origin("--spin", *self.delay.options, *self.protocol.origin_options, tls=self.protocol.tls)
         shape = self.protocol.shape(self.rate_per_s, self.delay.in_flight(self.rate_per_s))

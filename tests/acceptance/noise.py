@@ -45,7 +45,7 @@ def steady(share, end_s, generator, periods_s=(0.005, 0.015)):
 
 
 def bursts(share, end_s, _):
-    """Uses a core from the start of each clock second, for `share` of it. Several processes do so at the same time."""
+    """Uses a core for the first `share` of each clock second. Several processes do so at the same time."""
     while (now := time.monotonic()) < end_s:
         second = int(now)
         burn(min(end_s, second + share))
@@ -53,7 +53,7 @@ def bursts(share, end_s, _):
 
 
 def compiling(share, end_s, generator):
-    """Works like a compiler for some seconds, with memory and files, then pauses. Works for `share` of the time."""
+    """Uses CPU, memory and files for some seconds, like a compiler, then pauses. Works for `share` of the time."""
     with tempfile.TemporaryFile() as file:
         while (now := time.monotonic()) < end_s:
             working = generator.uniform(1.0, 4.0)
@@ -77,7 +77,7 @@ def memory(share, end_s, generator):
         time.sleep(generator.uniform(0.5, 1.5) * took * (1 - share) / share)
 
 
-# Wakes up about 2,500 times per second; with a share of 5 %, for about 20 us each time.
+# Wakes up about 2,500 times per second. If the share is 5 %, it works for about 20 us each time.
 timers = functools.partial(steady, periods_s=(0.0002, 0.0006))
 
 

@@ -81,7 +81,7 @@ def interval(values):
 
 
 class Reference:
-    """The values of all quiet repeats, valid or not."""
+    """The measured values of all quiet repeats, including invalid values."""
 
     def __init__(self):
         self.values = collections.defaultdict(list)
@@ -159,7 +159,7 @@ def tenth_of_a_core(result, reference, per_cell_s):
 
 
 def noise_claims_nothing(rig):
-    """Beside a neighbour that uses a tenth of a core, one gateway under two names is neither better nor worse."""
+    """While a neighbour uses a tenth of a core, one gateway under two names is reported as neither better nor worse."""
     repeats = comparing.REPEATS_QUICK if rig.quick else comparing.REPEATS
     claimed = []
     for number in range(comparing.RUNS_QUICK if rig.quick else comparing.RUNS):
@@ -206,7 +206,7 @@ def control_is_found(rig):
 
 
 def tails_need_seconds(rig):
-    """In a run of a few seconds p99.9 is no headline, and the report names the affected metrics."""
+    """In a run of a few seconds, p99.9 is not a headline, and the report names the affected metrics."""
     # A tail is a headline only if at least five seconds contain slower requests: three repeats of one second are
     # too short. With the default tolerance, host noise could make p99.9 bounded, which also prevents a headline.
     result = measured(rig, REPEATS, "--quick", "--set", "loads.tail.duration=1s", "--set", "thresholds.tail_tolerance=1")

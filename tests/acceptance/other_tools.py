@@ -11,9 +11,10 @@ from servers import fetched
 from theory import STANDARD_ERRORS, TOLERANCE_SHARE, standard_error_s
 
 PAIRS, PAIRS_QUICK = 6, 3
-# Allowed difference between the rates of two tools on the same server. If their noise is larger, it is the limit.
+# Allowed difference between the rates of two tools on the same server. If the noise of the rates is larger, the noise
+# is the allowed difference.
 RATE_SHARE = 0.02
-# oha's timer has a resolution of 1 ms, and its corrected latency includes its lateness.
+# oha's timer has a resolution of 1 ms, and oha's corrected latency includes the timer's lateness.
 TIMER_S = 1.5e-3
 RATE_PER_S = 1_000
 COUNT = 20_000

@@ -1,4 +1,4 @@
-"""Runs lose no finished cell and leave nothing behind: a run that is killed a hundred times, and faults of the host."""
+"""Runs lose no finished cell and leave nothing behind, even after a hundred kills or with faults of the host."""
 
 import fcntl
 import os
@@ -204,14 +204,14 @@ def kill_once(yard, rng, sign):
     before = yard.look(pattern)
     process = yard.start(*what)
     if pattern:
-        # If cells write the files, sometimes wait for the second matching file.
+        # If each cell writes such files, sometimes wait for a second one.
         times = rng.choice([1, 1, 2]) if pattern.startswith("tmp/weir-work-*/") else 1
         await_sign(yard, process, pattern, before, times)
     return yard.kill(process, rng.uniform(0, after_s_max))
 
 
 def hundred_kills(rig):
-    """A run that is killed (SIGKILL) at random moments and always resumed has the cells of an uninterrupted run."""
+    """A run that is killed (SIGKILL) at random times and always resumed has the same cells as an uninterrupted run."""
     yard, rng = Yard(rig, "kills"), random.Random(SEED)
     kills = 12 if rig.quick else KILLS
     # Reports are written after all cells, so only the last tenth of the kills is aimed at reports.

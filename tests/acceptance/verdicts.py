@@ -6,7 +6,8 @@ import sqlite3
 from checks import expect
 from whole_runs import measurements, run, scenario
 
-# weir judges drift by the thirds of a phase, only from 12 s. In 15 s each third has 5 s and separates drift from chance better.
+# weir checks for drift only in phases of at least 12 s: it compares thirds of the phase. In 15 s, each third lasts 5 s
+# and separates drift from chance better.
 PHASE = "15s"
 CLOSED = "{ model: closed, connections: 10 }"
 OPEN = "{ model: open, rate: 1000/s, connections: 128 }"
@@ -24,7 +25,7 @@ def evidence_of(measurement, words):
 
 
 def drift(rig):
-    """If the delay grows, p50 drifts, and in closed loads also throughput. If it is constant, nothing drifts."""
+    """If the delay grows, p50 drifts; in closed loads, so does throughput. If the delay is constant, nothing drifts."""
     slow = ["--repeats", "1", "--set", "origin.delay=const:10ms"]
     growing = [*slow, "--set", "origin.drift=1ms/1s"]
     drifting = [(moved, *run(rig, scenario(load, PHASE), *growing)) for load, moved in ((OPEN, ["p50"]), (CLOSED, ["throughput", "p50"]))]
@@ -102,7 +103,7 @@ def below_the_floor(rig):
 def in_flight_apart(rig):
     """In a phase slightly longer than the latency, two batches of responses arrive: the rate is implausible."""
     # All connections send at once and wait 600 ms. The phase lasts from 530 to 1,270 ms, so it contains the responses
-    # at 600 and at 1,200 ms. By Little's law this rate needs 162 connections, but there are 100.
+    # at 600 and at 1,200 ms. By Little's law, these 200 responses in 740 ms need 162 connections, but there are 100.
     load = "{ model: closed, connections: 100 }"
     times = ["--set", "warmup=530ms", "--set", "origin.delay=const:600ms"]
     code, result = run(rig, scenario(load, "740ms"), "--repeats", "1", *times)

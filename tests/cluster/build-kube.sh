@@ -15,7 +15,8 @@ trap 'rm -rf "$WORK"' EXIT
 cd "$WORK"
 UPSTREAM=$(go mod download -json "k8s.io/kubernetes@v$VERSION" | sed -n 's/.*"Dir": "\(.*\)",/\1/p')
 
-# Upstream's go.mod requires staging modules in version v0.0.0; use the published version. Other versions stay.
+# Upstream's go.mod requires staging modules at v0.0.0: use their published version instead. All other modules keep
+# their versions.
 staging() {
     sed -n "s#^\s*\(k8s.io/[a-z0-9-]*\) v0\.0\.0\( .*\)\?\$#$1 $STAGING#p" "$UPSTREAM/go.mod" | sort -u
 }

@@ -1,4 +1,4 @@
-"""Writes an image with one layer as an OCI layout in a tar for `ctr images import`."""
+"""Writes an image with one layer as a tar archive in OCI layout, for `ctr images import`."""
 
 import hashlib
 import io

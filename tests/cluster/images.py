@@ -85,7 +85,7 @@ def peer(name):
 
 
 def program(binary, library_folders=(), folder="/usr/local/bin"):
-    """(Path of an executable in the image, its files). Its libraries are in folders that the loader searches."""
+    """Returns an executable's path in the image, and all files with their paths; libraries are where the loader searches."""
     path = f"{folder}/{binary.name}"
     environment = dict(os.environ, LD_LIBRARY_PATH=":".join(map(str, library_folders)))
     listed = subprocess.run(["ldd", binary], capture_output=True, text=True, env=environment).stdout

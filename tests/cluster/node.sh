@@ -25,7 +25,7 @@ for folder in /run/netns /run/containerd /var/lib/kubelet /var/lib/cni /var/log/
     mkdir -p $folder
     mount -t tmpfs tmpfs $folder
 done
-# The kubelet sets these for the whole machine. Bind mounts redirect its writes to copies.
+# The kubelet sets these kernel parameters for the whole machine. Bind mounts redirect its writes to copies.
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
     kernel/keys/root_maxbytes; do
     mkdir -p "$NODE/settings/${setting%/*}"

@@ -64,7 +64,7 @@ fn two_runs_and_two_gateways_of_one_run_are_compared() {
     assert_eq!(document["comparison"]["is_paired"], false);
     assert!(document["comparison"]["notes"].to_string().contains("one after the other"), "order not noted");
 
-    // Every row has the rig's own CPU time, valid or not.
+    // Every row has the rig's own CPU time, even if this value is invalid.
     for row in
         document["summary"]["points"].as_array().unwrap().iter().flat_map(|of| of["rows"].as_array().unwrap())
     {

@@ -261,7 +261,7 @@ fn an_existing_file_is_overwritten_only_with_force() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
     good(&export(folder.path(), &["--format", "csv", "--out", "notes", "--force"]));
     assert!(std::fs::read_to_string(&path).unwrap().starts_with("run,scenario,"));
-    // --force does not replace a device by a file.
+    // --force does not replace a device with a file.
     good(&export(folder.path(), &["--format", "csv", "--out", "/dev/null", "--force"]));
     assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
 }

@@ -111,7 +111,7 @@ fn undecided_objectives_have_a_separate_exit_code() {
         let output = finish(weir(folder.path(), &again));
         assert_eq!(output.status.code(), Some(code), "{list}: {}", text(&output.stderr));
     }
-    // `worse` requires a baseline; `bad` is no outcome.
+    // `worse` requires a baseline; `bad` is not a valid outcome.
     for (list, word) in [("missed,worse", "--baseline RUN"), ("bad", "undecided")] {
         let output =
             finish(weir(folder.path(), &["run", "--resume", "last", "--db", "weir.db", "--fail-on", list]));

@@ -45,7 +45,7 @@ fn rates_form_a_curve_and_route_changes_lose_no_request() {
                 assert!(changes(measurement).is_empty(), "{gateway}: {measurement}");
                 continue;
             }
-            // weir records only changes whose effect a request sees. On a slow host, these may be fewer.
+            // weir records a change only if a request sees its effect, so a slow host may have fewer records.
             let changes = changes(measurement);
             assert!(!changes.is_empty(), "no change of {gateway}");
             for (place, change) in changes.iter().enumerate() {

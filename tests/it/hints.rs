@@ -162,7 +162,7 @@ fn a_dash_means_standard_output_and_never_a_folder_or_file() {
     let path = scenario(here, "[weir]", "objective: { p99: 1s }\n");
     refused(
         call(&["run", path.to_str().unwrap(), "--junit", "-"]),
-        "--junit -: the report uses standard output",
+        "--junit -: `weir run` already writes its report to standard output",
     );
     assert!(!here.join("-").exists());
 }

@@ -341,7 +341,7 @@ fn an_upstream_killed_in_its_container_returns_and_keeps_its_cpu_time() {
     let done: Vec<&str> =
         steady["faults"].as_array().unwrap().iter().map(|fault| fault["action"].as_str().unwrap()).collect();
     assert_eq!(done, ["kill", "return"]);
-    // Requests fail only while the upstream is killed.
+    // Requests fail only while the upstream is down.
     let whole = &steady["record"]["whole"];
     let of = |field: &str| whole[field].as_u64().unwrap();
     assert!(of("unexpected") > 0 && of("completed") > of("unexpected"), "{whole}");

@@ -94,7 +94,7 @@ fn bursts_send_their_scheduled_requests() {
     let burst = "--burst=900/s:100ms/500ms";
     let result = check(&[], &["--rate", "100/s", burst, "--even", "--duration", "1s"]);
     // There are two periods of 500 ms. In each period, 90 requests are due in the burst and 40 after it. A request that
-    // is due exactly at a border may be counted or not.
+    // is due exactly at a boundary may or may not be counted.
     let scheduled = result["requests"]["scheduled"].as_u64().unwrap();
     assert!((259..=261).contains(&scheduled), "{scheduled}");
 }

@@ -189,7 +189,7 @@ pub fn interfaces() -> Vec<String> {
     text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_owned())).collect()
 }
 
-/// Ends a run in the middle of its cells by `signal` and checks that nothing is left over.
+/// Stops a run with `signal` in the middle of its cells, and checks that nothing is left over.
 fn leaves_nothing_after(signal: Signal) {
     let _host = the_host_alone();
     if !is_allowed() {

@@ -84,7 +84,7 @@ fn gateways_and_loads_can_override_the_objective() {
     expected.sort();
     assert_eq!(found, expected);
 
-    // The message has cell, value, limit and interval.
+    // The message contains cell, value, limit and interval.
     let error = text(&output.stderr);
     let missed =
         error.lines().find(|line| line.contains("misses the objective")).unwrap_or_else(|| panic!("{error}"));
@@ -155,7 +155,12 @@ fn junit_requires_an_objective_and_a_writable_file() {
         assert_eq!(runs.as_array().unwrap().len(), 0, "the run has started");
     };
     check("", "tests.xml", 2, &["--junit", "no objective", "p99: 20ms"]);
-    check("objective: { p99: 1h }\n", ".", 2, &["--junit .: the path is a directory", "give a file"]);
+    check(
+        "objective: { p99: 1h }\n",
+        ".",
+        2,
+        &["--junit .: the path is a directory", "a file in this directory"],
+    );
     check("objective: { p99: 1h }\n", "file/tests.xml", 3, &["file/tests.xml", "cannot write"]);
 }
 

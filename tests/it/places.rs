@@ -23,7 +23,7 @@ impl<'a> Disk<'a> {
         fs::create_dir(yard.path().join("disk")).unwrap();
         let script = format!("mount -t tmpfs -o size={size} tmpfs disk && echo mounted && read end");
         let is_root = rustix::process::geteuid().is_root();
-        // Other users become root in a user namespace.
+        // Users other than root become root in a user namespace.
         let kind: &[&str] = if is_root { &["--mount"] } else { &["--mount", "--map-root-user"] };
         let mut holder = Command::new("unshare")
             .args(kind)
@@ -284,7 +284,7 @@ fn a_locked_database_can_be_read_and_the_run_resumes_after_the_lock() {
     assert_eq!(integrity(&yard.path().join("weir.db")), "ok");
 }
 
-/// A change of the bytes of a database.
+/// Changes the bytes of a database.
 type Damage<'a> = &'a dyn Fn(&mut Vec<u8>);
 
 #[test]

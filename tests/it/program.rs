@@ -30,7 +30,7 @@ static RUNNING: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
 /// Permission to run on this host, released on drop.
 pub struct Host(u32);
 
-/// Waits until one of the [`RUNS`] permissions is free. Tests with the other permissions can run at the same time.
+/// Waits until one of the [`RUNS`] permissions is free. Tests that hold the other permissions can run at the same time.
 pub fn the_host() -> Host {
     take(1)
 }
@@ -92,7 +92,7 @@ pub fn wait(mut child: Child) -> Output {
     Output { status, stdout: out.join().unwrap(), stderr: err.join().unwrap() }
 }
 
-/// Standard output as JSON. Panics with standard error if it is not JSON.
+/// Parses standard output as JSON. If this fails, panics with standard error in the message.
 pub fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("no JSON on standard output ({error}); standard error:\n{}", text(&output.stderr))

@@ -38,7 +38,7 @@ def intervals(path):
 def main():
     csv_path, parquet_path, log_path, locust_path = sys.argv[1:]
     parquet = pyarrow.parquet.read_table(parquet_path)
-    # The default float parser of pandas rounds.
+    # The default float parser of pandas is not exact.
     document = {
         "csv": rows(pandas.read_csv(csv_path, float_precision="round_trip")),
         "parquet": [{name: value for name, value in row.items() if value is not None} for row in parquet.to_pylist()],

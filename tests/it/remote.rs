@@ -10,7 +10,7 @@ use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_a
 use crate::prometheus::{Exporter, caddy, cpu_ns, prometheus, weir_gateway};
 use crate::run::measurements;
 
-/// A scenario of remote gateways. A phase covers about ten scrapes.
+/// A scenario with remote gateways. A phase covers about ten scrapes.
 fn scenario(folder: &Path, gateways: &str) -> String {
     let text = format!(
         "name: elsewhere\nquestion: What does it cost there?\ngateways: [{gateways}]\n\
@@ -106,7 +106,7 @@ fn the_cost_of_a_remote_gateway_comes_from_its_scrapes() {
             caddy.address, origin.address, prometheus.address
         )
     };
-    // Two remote gateways that are the same Caddy: one with metrics of its process, one with a kubelet's metrics of its
+    // The same Caddy as two remote gateways: one with the metrics of its process, one with a kubelet's metrics of its
     // container.
     let process = entry("process", "metrics: process, selector: 'job=\"caddy\"'");
     let container = entry("container", "selector: 'namespace=\"shop\",pod=~\"gw-.*\"'");
@@ -189,7 +189,7 @@ fn a_plan_prints_the_target_of_the_load_and_sends_none() {
     let folder = tempfile::tempdir().unwrap();
     let gateways = "{ name: prod, driver: remote, url: 'https://gw.invalid', direct: 'http://127.0.0.1:9' }";
     let output = run(folder.path(), gateways, &["--plan", "--set", "loads.full.connections=1"]);
-    // With --json the lines are notes of the plan.
+    // With --json, the plan contains these lines in `notes`.
     let notes = json(&output)["notes"].to_string();
     let loads = "full (closed, at most 1 connection), tail (open, 300/s, at most 32 connections)";
     for line in [

@@ -14,8 +14,8 @@ use crate::run::measurements;
 /// The user and group ID of `nobody`.
 const NOBODY: u32 = 65534;
 
-/// `weir` as a user without root rights. Root becomes `nobody`, which owns no control group, and gets programs and
-/// folders that `nobody` may use.
+/// Returns a command that runs `weir` as a user without root rights. If the test runs as root, `weir` runs as `nobody`,
+/// which owns no control group and gets programs and folders that it may use.
 fn weir_as_a_user(folder: &Path, arguments: &[&str]) -> Command {
     if !rustix::process::geteuid().is_root() {
         return weir(folder, arguments);

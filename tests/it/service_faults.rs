@@ -44,7 +44,7 @@ fn words(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
 }
 
-/// Copies the test drivers and the service NATS into a folder, with `from` replaced by `to` in service.yaml.
+/// Copies the test drivers and the NATS service into a folder, with `from` replaced by `to` in service.yaml.
 fn with_service(yard: &Yard, from: &str, to: &str) -> PathBuf {
     let own = yard.path().join("drivers");
     for folder in ["over-nats", "nats"] {

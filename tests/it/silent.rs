@@ -28,7 +28,7 @@ fn silent_connections_are_opened_held_and_closed() {
     std::fs::write(folder.path().join("silent.yaml"), SCENARIO).unwrap();
     let output =
         finish(weir(folder.path(), &["run", "silent.yaml", "--db", "weir.db", "--out", "out", "--json"]));
-    // Host noise may make values invalid. That is not a failure of the burst.
+    // Host noise may make values invalid. This does not mean that the burst failed.
     let code = output.status.code();
     assert!(matches!(code, Some(0 | 1 | 4)), "{code:?}");
     let result = json(&output);

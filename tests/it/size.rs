@@ -22,7 +22,7 @@ const FIXTURE: &str =
 /// valid).
 type Rate = (u64, u64, f64, Option<Reason>);
 
-/// Gateways of the prepared run and their load points on one core. Half a core has half the rates.
+/// Gateways of the prepared run and their load points with one core. With half a core, the rates are halved.
 const GATEWAYS: [(&str, &[Rate]); 6] = [
     ("weir", &[(1_000, 5, 0.2, None), (2_500, 18, 0.5, None), (5_000, 60, 0.9, None)]),
     ("nginx", &[(2_500, 25, 0.6, None), (5_000, 70, 0.9, None)]),

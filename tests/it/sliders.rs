@@ -11,7 +11,7 @@ use weir_analysis::quantity::{count, money, percent, range, rate};
 use crate::program::{finish, json, text, weir};
 use crate::size::{filled, size};
 
-/// One setting, as flags of `weir size` and as URL fragment of the page.
+/// One setting, as flags of `weir size` and as the URL fragment of the page.
 struct Asked {
     flags: Vec<String>,
     address: String,

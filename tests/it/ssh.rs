@@ -37,7 +37,7 @@ struct Far {
 }
 
 impl Far {
-    /// Starts both hosts. `None` without the rights for namespaces.
+    /// Starts both hosts. `None` if not root: namespaces require root.
     fn start() -> Option<Self> {
         if !geteuid().is_root() {
             return None;

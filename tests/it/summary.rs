@@ -118,7 +118,7 @@ fn a_refused_connection_is_reported_with_a_remedy() {
     assert!(summary.contains(&format!("help: nothing listens at {address};")), "{summary}");
 }
 
-/// Writes a self-signed certificate for `name`, of an authority or a server, to `NAME.pem` and `NAME.key`.
+/// Writes a self-signed certificate for `name`, an authority or a server, to `NAME.pem`, and its key to `NAME.key`.
 fn self_signed(folder: &Path, name: &str, is_ca: IsCa) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();

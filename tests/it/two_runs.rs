@@ -45,8 +45,8 @@ fn a_second_run_fails_and_names_the_first_while_other_commands_work() {
     assert!(first.try_wait().unwrap().is_none(), "the first run has ended");
     first.kill().unwrap();
     first.wait().unwrap();
-    // The second run starts at once: the kernel has released the lock, and weir waits for remaining processes of the
-    // first run.
+    // The second run can start at once: the kernel has released the lock, and weir first cleans up the remaining
+    // processes of the first run.
     let output = yard.run(&second);
     assert!(matches!(output.status.code(), Some(0 | 1 | 4)), "{}", text(&output.stderr));
     assert_eq!(yard.left_over(), Vec::<String>::new());

@@ -17,7 +17,7 @@ use self::query::Answers;
 use crate::program::{Origin, finish, free_port, json, text, the_host, the_host_alone, until, wait, weir};
 use crate::prometheus::{receiver, receiver_3, receiver_with_password, weir_gateway_with_tls};
 
-/// Two gateways under two loads: one is valid even on a busy host, the other has only error responses.
+/// Two gateways under two loads: one load is valid even on a busy host, the other has only error responses.
 const SCENARIO: &str = "\
 name: watched
 question: Do others see what weir sees?

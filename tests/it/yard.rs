@@ -1,4 +1,5 @@
-//! A folder for all files of one test. It also finds what the test's runs leave behind, in the folder and on the host.
+//! A folder for all files of one test, with functions that find what the test's runs leave behind, in the folder and on
+//! the host.
 
 use std::cell::RefCell;
 use std::fs::{self, File};

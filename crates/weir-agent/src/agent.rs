@@ -290,7 +290,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The names of files of the waiting load that have not arrived yet.
+    /// The names of the waiting load's files that have not arrived yet.
     fn missing(&self) -> Vec<String> {
         let names = self.waiting.iter().flat_map(|assignment| assignment.files.keys());
         names.filter(|name| !self.dir.join(name).exists()).cloned().collect()

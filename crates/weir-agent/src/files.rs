@@ -1,4 +1,4 @@
-//! Files that a load needs. The coordinator reads them, agents store them under a name that contains their SHA-256.
+//! Files that a load needs. The coordinator reads them, and agents store each under a name that contains its SHA-256.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::AgentError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileMap(pub(crate) BTreeMap<String, Vec<u8>>);
 
-/// Reads every file of `spec`, and replaces its path by its name on agents.
+/// Reads every file of `spec`, and replaces the file's path with the name of the file on agents.
 ///
 /// # Errors
 /// [`AgentError::File`] for the first file that cannot be read.
@@ -29,7 +29,7 @@ pub fn read_files(spec: &mut LoadSpec) -> Result<FileMap, AgentError> {
     Ok(files)
 }
 
-/// Replaces names of files in `spec` by their paths in `dir`. A name that is not in `sent` is an error, so that an
+/// Replaces names of files in `spec` with their paths in `dir`. A name that is not in `sent` is an error, so that an
 /// agent reads only files that the coordinator sent.
 ///
 /// # Errors

@@ -153,7 +153,7 @@ pub struct Serving {
 /// An upstream that an agent started. It may not listen yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Served {
-    /// The address of the upstream: a free port, and the IP address from which the agent connects to the coordinator.
+    /// The address of the upstream: the IP address from which the agent connects to the coordinator, and a free port.
     pub address: SocketAddr,
     /// The process of the upstream, for the results.
     pub part: Part,

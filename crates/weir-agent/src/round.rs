@@ -60,7 +60,7 @@ enum State<R> {
 #[derive(Debug)]
 pub struct Round<R> {
     agents: Vec<(String, State<R>)>,
-    /// The time by which all agents must be prepared or, after the start, finished.
+    /// The time by which all agents must be prepared (before the start) or finished (after it).
     deadline_ns: u64,
     /// Maximum duration of the load.
     longest_ns: u64,
@@ -106,7 +106,7 @@ impl<R> Round<R> {
         self.has_started
     }
 
-    /// Notes that the load is ended early at `now_ns`: all agents must then finish within 30 s.
+    /// Records that the load ends early at `now_ns`: all agents must then finish within 30 s.
     pub fn end_early(&mut self, now_ns: u64) {
         self.deadline_ns = self.deadline_ns.min(now_ns + STUCK_AFTER_NS);
     }

@@ -49,7 +49,7 @@ pub struct Question {
     pub margins: Margins,
     /// Name of the only load to compare; `None` compares all.
     pub load: Option<String>,
-    /// Measures that the user requested by name; the comparison fails if one was not measured.
+    /// Metrics that the user requested by name; the comparison fails if one was not measured.
     pub must_have: Vec<Measure>,
     /// Whether to compare even if the conditions differ.
     pub force: bool,
@@ -65,8 +65,8 @@ pub struct Question {
 /// open load.
 const JUDGED: f64 = 5.0;
 
-/// Minimum difference between two gateways that a comparison detects with 80 % power, as share. `standard_deviation` is
-/// the standard deviation of the value's logarithm between repeats.
+/// Minimum difference between two gateways that a comparison detects with 80 % power, as a share. `standard_deviation`
+/// is the standard deviation of the value's logarithm between repeats.
 pub fn smallest_difference(standard_deviation: f64, blocks: usize) -> f64 {
     let n = blocks.max(2) as f64;
     let standard_error = standard_deviation * (2.0 / n).sqrt();
@@ -115,7 +115,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// Load points where B failed and A did not, in words. These points have no verdict, because B has no valid value.
     pub failed: Vec<String>,
-    /// Values of findings that A reached and B did not, in words: for example, a gateway in B that never recovers.
+    /// Metrics of findings for which A has a value and B has none, in words: for example, because a gateway in B never
+    /// recovers.
     pub not_reached: Vec<String>,
     /// Load points that only A or only B has, in words.
     pub unmatched: Vec<String>,
@@ -211,7 +212,7 @@ impl CompareError {
     }
 }
 
-/// Checks that A and B were measured under the same conditions, and are not the same.
+/// Checks that A and B are different datasets that were measured under the same conditions.
 ///
 /// # Errors
 /// If conditions differ, or if A and B are the same dataset.

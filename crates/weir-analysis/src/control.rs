@@ -58,9 +58,9 @@ struct Control {
     gateway: String,
 }
 
-/// The change that the positive control makes on purpose, so that the analysis should find it.
+/// The change that the positive control makes on purpose and the analysis should find.
 struct Known {
-    /// The change of the metric, as share: 0.1 is +10 %.
+    /// The relative change of the metric: 0.1 is +10 %.
     change: f64,
     words: String,
 }
@@ -173,8 +173,8 @@ impl Control {
         };
         let is_found = figure.verdict == Some(Verdict::Worse);
         let finds_from = figure.smallest_effect.map_or("n/a".to_owned(), smallest_effect_words);
-        // Delaying responses also takes CPU time, so the measured change may be larger than the added one. Only a
-        // smaller change is suspicious.
+        // Delaying responses also takes CPU time, so the measured change may be larger than the added change. Only a
+        // smaller measured change is suspicious.
         let is_less = figure.interval.is_some_and(|[low, high]| known.is_below(low - 1.0, high - 1.0));
         let distrust = "do not trust differences of this size in this run";
         let why = match figure.verdict {

@@ -26,7 +26,7 @@ pub use saturation::{Maximum, Saturation};
 /// Axes that limit the data plane.
 pub(crate) const LIMIT_PATHS: [&str; 2] = ["limits.data.cpus", "limits.data.memory"];
 
-/// Closed loads that differ only in their number of connections, at all limits of the data plane.
+/// Closed loads that differ only in their number of connections, measured at each limit of the data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
     /// Values of all axes except connections and limits of the data plane.
@@ -43,7 +43,7 @@ pub struct Experiment {
     /// Sentences about the highest limit of the data plane: which gateways saturate it, with how many connections, and
     /// their throughput.
     pub users_conclusions: Vec<String>,
-    /// Sentences about throughput as share of the direct baseline.
+    /// Sentences about throughput as a share of the direct baseline.
     pub direct_conclusions: Vec<String>,
 }
 
@@ -68,8 +68,8 @@ struct Draft {
     limits: Vec<(Axes, DataLimit)>,
 }
 
-/// Finds the experiments of a run. An experiment has at least two limits, or a limit with at least two numbers of
-/// connections.
+/// Finds the experiments of a run. An experiment has at least two limits, or one limit measured with at least two
+/// connection counts.
 pub(crate) fn find(run: &Run, points: &[Point]) -> Vec<Experiment> {
     let mut drafts: Vec<Draft> = Vec::new();
     for (place, point) in of_model(points, ArrivalModel::Closed) {
@@ -164,8 +164,8 @@ impl Draft {
         }
     }
 
-    /// Drops each open load that was measured several times at one limit, with different numbers of connections: it is
-    /// unclear which of these load points belongs to the limit.
+    /// Drops open loads that were measured several times at one limit with different numbers of connections, because it
+    /// is unclear which of their load points belongs to the limit.
     fn drop_ambiguous(&mut self, points: &[Point]) {
         for (_, limit) in &mut self.limits {
             let all = limit.open.clone();

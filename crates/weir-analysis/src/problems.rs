@@ -45,7 +45,7 @@ pub enum ProblemKind {
     Missed,
     /// A cell could not be measured.
     Failed,
-    /// The run does not decide one of its questions.
+    /// The run leaves one of its questions undecided.
     Undecided,
 }
 
@@ -192,7 +192,7 @@ fn headlines(point: &Point, row: &Row) -> Option<(String, String)> {
     Some((cause.clone(), format!("{} {have} no headline: {why}", names.join(" and "))))
 }
 
-/// Whether a too high rate explains all reasons that made values of this row invalid.
+/// Whether a rate that is too high explains all reasons that made values of this row invalid.
 fn is_past_the_limit(row: &Row) -> bool {
     let too_high = [Reason::Overloaded, Reason::Throttled, Reason::Errors, Reason::GeneratorLimited];
     row.reasons().iter().all(|(reason, _)| too_high.contains(reason))

@@ -38,7 +38,7 @@ pub struct Demand {
     pub cpu_share_max: Option<f64>,
     /// Number of spare instances to add.
     pub spare: u32,
-    /// Price of an instance or core; `None` computes no cost.
+    /// Price of an instance or core; if `None`, no cost is computed.
     pub price: Option<Price>,
     /// Growth of the rate per year, as a share: 0.2 is 20 %. With `None`, weir computes the instances for `rate_per_s`
     /// only.
@@ -133,7 +133,7 @@ pub struct Sized {
     pub notes: Vec<String>,
 }
 
-/// The basis of a rate per instance.
+/// How a rate per instance was determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {

@@ -42,7 +42,7 @@ pub struct Summary {
     pub headroom: Headroom,
     /// Results beyond single load points, for example of faults, route changes or capacity searches.
     pub findings: Vec<Finding>,
-    /// Results of the objective's limits on findings; empty if it has no such limit.
+    /// Results of the objective for the finding metrics that it limits; empty if it limits none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finding_objectives: Vec<FindingObjective>,
     /// Copies of some findings in an older JSON form, for programs that still read this form.

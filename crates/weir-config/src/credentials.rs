@@ -242,7 +242,7 @@ impl Loader<'_> {
         loaded
     }
 
-    /// Whether the source could not read this file; the source reports it itself.
+    /// Whether the source failed to read this file, and reports the error itself.
     fn is_unread(&self, file: &str) -> bool {
         self.trial.refused.get(&Key::File(file.to_owned())).is_some_and(Vec::is_empty)
     }
@@ -257,9 +257,9 @@ impl Loader<'_> {
     /// Selects the resources to refuse because of `problem`. The problem concerns files that the resource `own` names.
     /// The first case that applies decides:
     ///
-    /// - The source could not read one of `problem.files`: none, because the source reports this itself.
+    /// - The source could not read one of `problem.files`: no resource, because the source reports this itself.
     /// - The batch touched `own`, or touched no file: only `own`.
-    /// - The batch touched some of `problem.files`: these files.
+    /// - The batch touched some of `problem.files`: those that it touched.
     /// - Otherwise: all files that the batch touched.
     fn blame(&self, own: &Key, problem: FileProblem) -> Vec<(Key, Problem)> {
         let FileProblem { problem, files } = problem;

@@ -30,7 +30,8 @@
 //! the path that a servlet container looks up, and the upstream gets every parameter. Parameters of a dot segment, or
 //! of an empty segment within the path, are rejected: they have no use, and upstreams read them differently. An empty
 //! last segment stays allowed: sessions produce it (`/shop/;jsessionid=1`). If an upstream treats `;` as an ordinary
-//! character, a route for `/a` also matches its separate path `/a;x`, whether the route forwards or rejects.
+//! character, `/a;x` is a separate path for it. A route for `/a` still matches `/a;x`, whether the route forwards or
+//! rejects.
 
 use std::borrow::Cow;
 

@@ -175,7 +175,7 @@ impl Pending {
 }
 
 impl Trial<'_> {
-    /// For each conflict between two routes, selects the route to refuse. This is a route that the batch touched.
+    /// For each conflict between two routes, selects the route to refuse. It is always one that the batch touched.
     fn blame(&self, conflicts: Vec<Conflict>) -> Vec<(Key, Problem)> {
         let choose = |conflict: Conflict| {
             let key = Key::Route(conflict.key.to_string());

@@ -153,7 +153,7 @@ impl State {
             .map(|(place, file, host)| {
                 Problem::of(
                     place,
-                    format!("clients of `{host}` get `{file}`, which is not valid for this host"),
+                    format!("clients of `{host}` get the certificate in `{file}`, which is not valid for this host"),
                 )
                 .help("use a certificate for this host, or remove the host")
             })

@@ -127,7 +127,7 @@ impl Assembly {
             let message = format!("{} also contains gateway-wide settings", other.display());
             let problem = Problem::of(Places::prefix(file).trim_end(), message);
             problems.push(
-                problem.help("keep all fields except `listeners`, `routes` and `backends` in one file"),
+                problem.help("move all gateway-wide settings into one file; only `listeners`, `routes` and `backends` can be in several files"),
             );
         }
         self.resources.insert(Key::Settings, resource.clone());

@@ -29,7 +29,7 @@ pub(crate) struct Documents {
     is_directory: bool,
     /// The number of files at the last read.
     files: usize,
-    /// How often a file was parsed so far.
+    /// Total number of file parses so far.
     count: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Parsed {
     pub(crate) form: Form,
 }
 
-/// The forms that a file may have.
+/// The supported formats of a file.
 #[derive(Debug)]
 pub(crate) enum Form {
     Compact(Compact),

@@ -193,8 +193,8 @@ impl FileSource {
         folder.unwrap_or(Path::new("")).join(file)
     }
 
-    /// The changes from the previous resources to `resources`. Replaces each resource that has not changed by the
-    /// previous one, so that memory holds it only once.
+    /// The changes from the previous resources to `resources`. Replaces each unchanged route, backend and file with its
+    /// previous copy, so that memory holds it only once.
     fn changes_to(&self, resources: &mut BTreeMap<Key, Resource>) -> Batch {
         let gone = self.resources.keys().filter(|k| !resources.contains_key(k));
         let mut changes: Vec<Change> = gone.map(|key| Change::Remove(key.clone())).collect();

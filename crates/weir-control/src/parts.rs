@@ -67,7 +67,7 @@ struct Apart<'d> {
 }
 
 impl Apart<'_> {
-    /// Returns the valid parts of `value`, the value of the field `field`; `None` if it has none.
+    /// Returns the valid parts of `value`, the content of `field`; `None` if `value` is rejected as a whole.
     fn take(&mut self, field: &str, value: Value) -> Option<Value> {
         if fits(field, &value) {
             return Some(value);

@@ -179,7 +179,7 @@ pub(crate) fn located_documents(path: &Path, errors: Vec<Problem<Position>>) -> 
 }
 
 /// Converts the first `most` problems of the configuration at `path`, and sorts them by file and line. If there are
-/// more problems, adds an entry at the end with the number of the others.
+/// more problems, adds a last entry with the number of the remaining ones.
 fn first<P>(
     path: &Path,
     most: usize,

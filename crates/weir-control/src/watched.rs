@@ -1,4 +1,4 @@
-//! Records from which files a configuration was read, to find out when to read it again.
+//! Records the files from which a configuration was read, to detect when they must be read again.
 
 use std::collections::BTreeSet;
 

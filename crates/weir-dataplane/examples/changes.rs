@@ -159,7 +159,10 @@ fn connect(gateway: &Gateway, watch: &Arc<Watch>) -> Outcome<Vec<std::thread::Jo
             break;
         }
         if streams.len() == CLIENTS_MAX {
-            return Err(format!("of {CLIENTS_MAX} connections, one worker has fewer than two").into());
+            return Err(format!(
+                "after {CLIENTS_MAX} connections, at least one worker still has fewer than two"
+            )
+            .into());
         }
     }
     watch.seen.lock().unwrap_or_else(PoisonError::into_inner).resize(streams.len(), (0, None));

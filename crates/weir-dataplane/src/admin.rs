@@ -34,13 +34,13 @@ const BACKLOG: i32 = 64;
 /// Limit for reading one request and writing its response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running admin server. Drop stops it after responses to pending requests.
+/// A running admin server. Dropping it stops the server after responses to pending requests.
 #[derive(Debug)]
 pub struct Admin {
     bound: SocketAddr,
     /// The listening socket; `None` once the address is released to another process.
     socket: Mutex<Option<std::net::TcpListener>>,
-    /// Becomes true at the release of the address.
+    /// Becomes true when the address is released.
     released: watch::Sender<bool>,
 }
 
@@ -153,7 +153,7 @@ fn poll_accept(
         Poll::Ready(Err(error)) if is_exhausted(&error) => {
             let attempt = || match listener.poll_accept(cx) {
                 Poll::Ready(Ok(accepted)) => Some(Ok(accepted)),
-                // The queue of clients is empty. Without a free descriptor, `accept` fails even then.
+                // The accept queue is empty. Without a free descriptor, `accept` fails even if the queue is empty.
                 Poll::Pending => {
                     is_idle = true;
                     None

@@ -46,7 +46,7 @@ impl Affinity {
         }
     }
 
-    /// Replaces [`Affinity::ClientAddress`] by the hash of this address.
+    /// Replaces [`Affinity::ClientAddress`] with the hash of this address.
     #[inline]
     pub(crate) fn with(self, client: IpAddr) -> Affinity {
         match self {
@@ -61,7 +61,8 @@ impl Affinity {
     }
 
     /// Whether the backend has an endpoint that may serve the request: one with a weight above 0, or the one that the
-    /// cookie names. DNS names are not resolved here: any valid cookie is assumed to name an endpoint with a DNS name.
+    /// cookie names. DNS names are not resolved here, so a valid cookie is assumed to match every endpoint with a DNS
+    /// name.
     pub(crate) fn may_find_one_of(self, backend: &Backend) -> bool {
         let id = if let Affinity::Endpoint { id, .. } = self { id } else { None };
         let is_named = |address: &EndpointAddress| match address {

@@ -75,7 +75,8 @@ pub(crate) enum Kind {
     Retry,
 }
 
-/// A permit that counts one connection or request toward a limit. Drop frees it for the first request in the queue.
+/// A permit that counts one connection or request toward a limit. Dropping the permit frees it for the first request in
+/// the queue.
 #[derive(Debug)]
 pub(crate) struct Permit {
     state: Arc<BackendState>,
@@ -256,7 +257,7 @@ impl BackendState {
         BackendReport { open: u64::from(self.open()), counters: self.stats() }
     }
 
-    /// Whether the backend has a connection or a request.
+    /// Whether the backend has open connections or unfinished requests.
     pub(crate) fn is_in_use(&self) -> bool {
         let BackendReport { open, counters } = self.account();
         open + counters.pending + counters.requests_in_flight > 0

@@ -65,7 +65,7 @@ pub(crate) struct Balancer {
     turns: RefCell<Shares>,
 }
 
-/// Which endpoints are candidates of a choice.
+/// Which endpoints the load balancer can choose.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Among {
     /// Endpoints that are healthy, not ejected, and did not fail for this request.
@@ -236,7 +236,7 @@ impl Choice<'_> {
     fn draw(&self, except: Option<usize>) -> Option<usize> {
         let count = self.endpoints.len();
         if self.balancer.is_even && count > 0 {
-            // Rejection sampling is as uniform as a draw among the candidates.
+            // Rejection sampling draws uniformly from the candidates.
             let mut draws = (0..DRAWS).map(|_| fastrand::usize(..count));
             if let found @ Some(_) = draws.find(|&at| Some(at) != except && self.is_in(at)) {
                 return found;

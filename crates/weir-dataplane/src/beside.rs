@@ -1,7 +1,7 @@
 //! Data that a worker keeps for each entry of a list in the table, by position.
 //!
-//! The data is stored in pages like the list. If the next version of the table shares a page, the data of that page is
-//! shared too. So a new version costs a worker only the changed pages and one pointer per page.
+//! The data is stored in pages, as the list is. If the next version of the table shares a page of the list, the data of
+//! that page is shared too. So a new version costs a worker only the changed pages and one pointer per page.
 
 use std::rc::Rc;
 

@@ -41,7 +41,7 @@ impl BodyPump {
         BodyPump { passed_trailers, ..self }
     }
 
-    /// Whether the end of the body has passed.
+    /// Whether the end of the body was reached.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.done

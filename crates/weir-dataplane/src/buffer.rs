@@ -42,7 +42,7 @@ impl Buffers {
         self.outputs.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    /// Gives `output` memory if it has none.
+    /// Provides memory for `output` if it has none.
     #[inline]
     pub(crate) fn fill_output(&self, output: &mut Vec<u8>) {
         if output.capacity() == 0 {
@@ -96,7 +96,7 @@ impl Buffer {
         self.start += bytes;
     }
 
-    /// The last `bytes` consumed bytes. They are valid until the next read or the release of the memory.
+    /// The last `bytes` bytes that were consumed. They are valid until the next read or until the memory is released.
     #[inline]
     pub(crate) fn consumed(&self, bytes: usize) -> &[u8] {
         &self.store[self.start - bytes..self.start]
@@ -128,8 +128,8 @@ impl Buffer {
         }
     }
 
-    /// Returns a long buffer to the stock after the end of its body. Bytes behind the body move to a normal buffer if
-    /// they fit.
+    /// Returns a long buffer to the stock after the end of a body. Bytes after the body move to a normal buffer; if
+    /// they do not fit, the long buffer is kept.
     pub(crate) fn shorten(&mut self, stock: &Buffers) {
         self.release_if_empty(stock);
         let held = self.end - self.start;

@@ -73,7 +73,7 @@ pub(crate) fn offered(policy: &CompressPolicy) -> impl Iterator<Item = Coding> {
 /// The offered coding that the client prefers (RFC 9110, 12.5.3). `None` if the client prefers an uncompressed
 /// response, for HEAD requests, and for HTTP/1.0.
 pub(crate) fn negotiate(policy: &CompressPolicy, head: &RequestHead<'_>) -> Option<Coding> {
-    // HTTP/1.0 has no chunks, so a compressed body would have to end with the connection.
+    // HTTP/1.0 has no chunked encoding, so only closing the connection could mark the end of a compressed body.
     if head.version == Version::Http10 || head.method == "HEAD" {
         return None;
     }
@@ -458,8 +458,8 @@ mod tests {
         table.filters()[0].clone()
     }
 
-    /// The coding that is chosen for a request with this start line and these header fields, under a policy with
-    /// `policy_fields`.
+    /// The coding selected for a request with this start line and these header fields. `policy_fields` is the content
+    /// of the route's `compress`.
     fn chosen(policy_fields: &str, start: &str, fields: &str) -> Option<&'static str> {
         let text = format!("{start}\r\nHost: h\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

@@ -327,9 +327,9 @@ pub(crate) struct Seat {
     worker: Rc<Worker>,
     listening: Rc<Listening>,
     timer: Rc<Timer>,
-    /// Counts the connection toward its worker.
+    /// Counts the connection in the connection count of its worker.
     _of_worker: HostSeat,
-    /// Counts the connection toward its client address, if `limits.connections_per_address` is set.
+    /// Counts the connection in the connection count of its client address, if `limits.connections_per_address` is set.
     of_address: Option<AddressSeat>,
     /// Address of the client.
     pub(crate) peer: SocketAddr,

@@ -61,7 +61,7 @@ pub(crate) struct ListenerCounters {
     pub(crate) handshakes_failed: Counter,
     /// Handshake steps that were delayed to a later iteration of the worker's event loop.
     pub(crate) handshakes_delayed: Counter,
-    /// Handshakes with the signature computed on another thread.
+    /// Handshakes whose signature was computed on another thread.
     pub(crate) handshakes_offloaded: Counter,
     /// Connections with TLS passthrough.
     pub(crate) passed_on: Counter,

@@ -93,7 +93,7 @@ impl Crew {
     }
 
     pub(crate) fn send(&self, worker: usize, command: Command) {
-        // An ended worker needs no command.
+        // A worker that has ended needs no command.
         let _ = self.serving[worker].commands.send(command);
     }
 

@@ -51,7 +51,7 @@ pub(crate) struct EndpointState {
     since_ns: AtomicU64,
     /// Time of creation.
     known_since_ns: u64,
-    /// When the endpoint was removed from the backend, or 0. Its requests may still be in flight.
+    /// When the endpoint was removed from the backend; 0 if it is not removed. Its requests may still be in flight.
     gone_since_ns: AtomicU64,
     /// One set of counters per worker.
     counters: Mutex<Vec<Arc<EndpointCounters>>>,
@@ -97,7 +97,7 @@ pub(crate) enum EjectedFor {
     Share = 1,
 }
 
-/// An in-flight request of an endpoint. Drop ends it.
+/// An in-flight request of an endpoint, counted until dropped.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<EndpointState>);
 

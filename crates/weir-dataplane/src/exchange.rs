@@ -129,7 +129,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
             self.observed.begin_try();
             let checked_out = match find(self.io, snapshot, &mut context, fresh) {
                 Ok(Found::Kept(checkout)) => Ok(checkout),
-                // Boxed to keep exchanges over kept connections small.
+                // Boxed to keep exchanges over reused connections small.
                 Ok(Found::Wanted(wanted)) => {
                     let mut connecting = Box::pin(wanted.connect(self.io, snapshot, &mut context));
                     self.side().unless_left(connecting.as_mut(), || body.is_done()).await
@@ -198,7 +198,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Client<'_, R, W> {
         match relayed {
             Ok(relayed) if relayed.upgraded => {
                 limits.lift(x.io);
-                // A tunnel may last long and no longer needs the request.
+                // Return the buffer: tunnels can last long, and do not need the request.
                 x.io.worker.buffers.put_output(std::mem::take(out));
                 let of_route = timeouts(x.plan, x.snapshot).and_then(|timeouts| timeouts.upgraded);
                 let most = of_route.map_or(x.snapshot.ticks.upgraded, |time| ticks(time.0));

@@ -21,7 +21,7 @@ use crate::worker::Worker;
 /// Number of consecutive pauses before clients are rejected. Together they last one second.
 const PATIENCE_PAUSES: u32 = 10;
 
-/// Counts the consecutive pauses of one listening socket for lack of descriptors.
+/// Counts how often in a row one listening socket has paused for lack of descriptors.
 #[derive(Debug, Default)]
 pub(crate) struct Exhaustion {
     pauses: u32,

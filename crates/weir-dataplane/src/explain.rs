@@ -39,7 +39,7 @@ pub struct Explanation {
     pub outcome: Outcome,
     /// Routes that do not match, with reasons; routes closest to a match first. At most five.
     pub passed_over: Vec<PassedOver>,
-    /// The number of routes with the same host or path that do not match and are not in `passed_over`.
+    /// The number of routes that are not chosen although their host or path matches, without those in `passed_over`.
     pub passed_over_more: usize,
 }
 

@@ -44,8 +44,9 @@ pub(crate) struct Filtered {
     pub(crate) coding: Option<Coding>,
 }
 
-/// Applies the filters at `position` to request headers. Returns a plan, or a response of the route itself. `out` then
-/// contains the request headers for the upstream, or the beginning of the response headers.
+/// Applies the filters at `position` to request headers. Returns a plan, a response of the route itself, or a
+/// rejection. For a plan, appends the request headers for the upstream to `out`; for a response, appends the start of
+/// the response headers.
 pub(crate) fn plan_filtered(
     request: &Matched<'_>,
     position: u32,
@@ -54,7 +55,7 @@ pub(crate) fn plan_filtered(
 ) -> Incoming {
     let Matched { head, found, .. } = *request;
     let filters: &Filters = &snapshot.table.filters()[position as usize];
-    // A preflight has no credentials, so it comes before authentication.
+    // A preflight request has no credentials, so it is answered before authentication.
     if let Some(answer) = answer::preflight(request, filters, out) {
         return Incoming::Answered(answer);
     }
@@ -177,7 +178,7 @@ impl Filtered {
         policy.map_or(Encoded::AsItIs, |policy| encoded(policy, filters, head, self.coding))
     }
 
-    /// The filters as shared pointer, for a caller that outlives the snapshot.
+    /// The filters as a shared pointer, for a caller that outlives the snapshot.
     pub(crate) fn shared_filters(&self, snapshot: &Snapshot) -> Arc<Filters> {
         Arc::clone(&snapshot.table.filters()[self.position as usize])
     }

@@ -11,8 +11,8 @@ use weir_io::{WorkerOptions, spawn_worker};
 pub(crate) struct Follower(Mutex<Option<UnboundedSender<()>>>);
 
 impl Follower {
-    /// Starts the thread unless it runs. `main` gets a channel, which receives a message after each change of the
-    /// table.
+    /// Starts the thread unless it was already started. `main` gets a channel, which receives a message after each
+    /// change of the table.
     ///
     /// # Errors
     /// If the thread cannot start.
@@ -31,7 +31,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Notifies the thread, if it runs, of a changed table.
+    /// If the thread runs, notifies it of a changed table.
     pub(crate) fn look(&self) {
         if let Some(looks) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             // Sending fails only if the thread has ended. The thread is not restarted, so the error is ignored.

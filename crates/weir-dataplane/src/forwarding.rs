@@ -121,7 +121,7 @@ impl Marks {
 /// Returns a function that selects the client's header fields to drop. Their values are unverified. It selects:
 /// - none if the gateway does not report client addresses;
 /// - all forwarding fields if it trusts no proxy;
-/// - otherwise the fields of the format that it does not write.
+/// - otherwise the fields of a format that the gateway does not write, if any.
 fn dropped_claims(forwarding: &Forwarding) -> fn(&str) -> bool {
     match (forwarding.x_forwarded, forwarding.forwarded) {
         (false, false) => |_| false,
@@ -140,7 +140,7 @@ fn is_forwarded(name: &str) -> bool {
     name.eq_ignore_ascii_case(FORWARDED)
 }
 
-/// Selects the elements of the configured address field that the trusted proxies appended.
+/// Selects the elements that the trusted proxies appended to the configured address field.
 fn trusted_elements<'a>(forwarding: &Forwarding, fields: &[Field<'a>]) -> TrustedElements<'a> {
     let field = match forwarding.trusted_header() {
         TrustedHeader::XForwardedFor => AddressField::XForwardedFor,
@@ -239,8 +239,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the client's address, and the header fields that the gateway adds to a request with the header lines
-    /// `fields`.
+    /// Returns the client's address, and the header fields that the gateway adds to a request. `fields` are the
+    /// request's own header lines.
     fn marks(forwarding: &Forwarding, peer: &str, fields: &str) -> (String, Vec<String>) {
         let text = format!("GET / HTTP/1.1\r\nHost: h:80\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

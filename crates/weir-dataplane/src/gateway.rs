@@ -127,7 +127,7 @@ struct Running {
     crew: Crew,
     next_id: u64,
     open: BTreeMap<ListenerId, OpenListener>,
-    /// Addresses of listeners that ended recently, and when.
+    /// Addresses of recently ended listeners, and when they ended.
     ended: Vec<(SocketAddr, Instant)>,
 }
 
@@ -231,7 +231,7 @@ impl Gateway {
     /// Reopens the access log file after it was renamed. No line is lost or written twice.
     ///
     /// # Errors
-    /// If the file can't be opened; then lines still go to the former file.
+    /// If the file can't be opened. Lines then still go to the previous file.
     pub fn reopen_access_log(&self) -> Result<Reopened, GatewayError> {
         let table = self.table();
         match &table.access_log {
@@ -301,7 +301,7 @@ impl Gateway {
         }
     }
 
-    /// Whether all workers run, or the gateway drains. A worker that has ended is not restarted.
+    /// Whether all workers run; always true once the gateway drains. A worker that has ended is not restarted.
     pub fn is_healthy(&self) -> bool {
         self.phase() != Phase::Serving || self.running().crew.is_complete()
     }

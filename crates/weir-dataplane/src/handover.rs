@@ -38,7 +38,7 @@ const GREETING: &str = "weir-gateway handover 1";
 /// responds quickly.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Maximum length of a line. Every valid line is shorter.
+/// Maximum length of a line in bytes. Every valid line is shorter.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// Why the sockets were not handed over.

@@ -55,7 +55,7 @@ impl IdleClients {
     /// Closes the client that has been idle longest. Returns false if there is none.
     fn end_longest(&self) -> bool {
         let first = self.turns.borrow_mut().pop_first();
-        // `read` may complete just as its client is selected. Then the client gets its response before it is closed.
+        // `read` may complete just as its client is selected to be closed. The client then gets its response first.
         first.is_some_and(|(_, sender)| sender.send(()).is_ok())
     }
 

@@ -21,7 +21,7 @@ const LOOKS_MAX: usize = 64;
 /// The result of looking at the first bytes of a client.
 #[derive(Debug)]
 pub(crate) enum Look<T> {
-    /// The value parsed from the complete bytes.
+    /// The value parsed from the complete first bytes.
     Made(T),
     /// The client closed before its bytes were complete.
     Ended,
@@ -179,8 +179,8 @@ impl Io<'_> {
     /// Yields to other tasks if the piece filled its buffer, because more data is likely to follow. Releases the buffer
     /// meanwhile: tasks then share few buffers, which stay in the processor's cache.
     ///
-    /// If the piece was not copied, the next read uses a long buffer, but not with TLS. TLS buffers all encrypted
-    /// bytes, so a long buffer would cost more memory.
+    /// If the piece was not copied, the next read uses a long buffer. This does not apply to TLS: TLS buffers all
+    /// encrypted bytes, so a long buffer would cost more memory.
     #[inline]
     pub(crate) async fn give_way_after(self, piece: Piece, is_sealed: bool, buffer: &mut Buffer) {
         if piece.bytes >= BUFFER_BYTES {

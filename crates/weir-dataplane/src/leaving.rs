@@ -2,7 +2,7 @@
 //! response.
 //!
 //! ```text
-//! watched -> sends more requests: kept for later, up to a limit; a disconnect behind more bytes is not detected
+//! watched -> sends more requests: the bytes are kept, up to a limit; a disconnect after more bytes is not detected
 //!    +-----> resets, or closes its side: it has disconnected
 //!    +-----> closes its side on a listener with `half_close`: nothing more can be detected
 //! ```

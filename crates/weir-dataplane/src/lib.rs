@@ -1,6 +1,6 @@
 //! The data plane: listeners, connections, exchanges, upstream pools, admin.
 //!
-//! It serves clients by compiled tables of `weir-config`, wherever the configuration comes from.
+//! It serves clients according to tables that `weir-config` compiles, whatever the source of the configuration.
 //!
 //! ```text
 //! Gateway (gateway.rs) --- commands, table by pointer swap ---> Worker (worker.rs), one thread each
@@ -37,15 +37,15 @@
 //!
 //! # The cost of an exchange
 //! An exchange costs two reads, two writes and a share of a poll. Apart from these, a request makes no system call,
-//! takes no lock, allocates nothing and reads no clock. The means:
-//! - sockets, also upstream ones, are registered once and stay registered while they are kept;
+//! takes no lock, allocates nothing and reads no clock. This works because:
+//! - sockets, including upstream ones, are registered once and stay registered as long as they are kept open;
 //! - deadlines are numbers on the worker's wheel, not timers;
 //! - a read that did not fill its buffer has emptied the socket, so no second read follows;
 //! - socket reads and writes bypass the C library's cancellation points (plain.rs);
 //! - headers and body leave in one write if both are available;
-//! - code for plain text and code for TLS are compiled separately, for clients and for upstreams, so no byte pays for a
-//!   check;
-//! - counters are plain stores, and the reader sums them; tables are compared by pointer.
+//! - the code for plain text and for TLS is compiled separately, both for clients and for upstreams, so reads and
+//!   writes do not check which one applies;
+//! - counters are updated with plain stores, and the reader sums them; tables are compared by pointer.
 //!
 //! # Changes to messages
 //! - Hop-by-hop fields and those named by `Connection` stay on their connection. `Host` goes first and unchanged; for
@@ -64,9 +64,10 @@
 //!   after its start, the client connection is reset, so that the response never looks complete.
 //! - If the gateway cannot connect to an endpoint, it tries the next one: at most three endpoints, or only one if the
 //!   request is a retry. Nothing was sent, so this is safe for any request.
-//! - If a kept connection turns out closed before a byte of the response, the gateway sends the request once more over
-//!   a fresh connection. This requires that no byte of the request was sent, or that the request is idempotent and
-//!   still completely in memory. All other retries follow the route's `retries`, within the backend's budget.
+//! - If a kept connection turns out to be closed before the first byte of the response, the gateway sends the request
+//!   once more over a new connection. This requires that no byte of the request was sent, or that the request is
+//!   idempotent and still completely in memory. All other retries follow the route's `retries`, within the backend's
+//!   budget.
 //!
 //! # Shutdown
 //! When a listener is removed, the kernel sends no new connections to its sockets. The workers accept the clients that

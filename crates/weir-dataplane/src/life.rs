@@ -54,7 +54,7 @@ mod tests {
         let hundred = keepalive(Some(100), Some(Time(Duration::from_secs(100))));
         let lives: Vec<Life> = (0..200).map(|_| Life::begin(&hundred, 5)).collect();
         assert!(lives.iter().all(|life| (90..=100).contains(&life.requests)));
-        // A time limit gets one extra tick, so that it never ends early.
+        // A time limit gets one extra tick, so that it never expires early.
         assert!(lives.iter().all(|life| (5 + 900..=5 + 1001).contains(&life.until)));
         assert!(lives.iter().any(|life| *life != lives[0]));
         let mut twice = Life::begin(&keepalive(Some(2), None), 0);

@@ -1,5 +1,5 @@
-//! A listener at one worker, from its first client to its last, and the states of the sockets that the worker accepts
-//! from.
+//! The lifetime of a listener in one worker, from the first client to the last, and the states of the sockets that the
+//! worker accepts from.
 //!
 //! ```text
 //! open --> closing: the kernel sends no new clients to the socket; queued clients are accepted, then it is closed
@@ -182,7 +182,7 @@ impl Listening {
 }
 
 impl Drop for Listening {
-    /// Stops other workers from handing over clients, however this worker ends.
+    /// Stops handovers of clients from other workers to this one, no matter how this worker ends.
     fn drop(&mut self) {
         self.spread.close(&self.target);
     }

@@ -243,7 +243,7 @@ impl LogWriter {
     /// Opens or reopens the target of `log`. Later lines go there.
     ///
     /// # Errors
-    /// If the target can't be opened, or is a pipe without a reader; then nothing has changed.
+    /// If the target can't be opened, or is a pipe without a reader. Nothing changes in this case.
     pub(crate) fn open(&self, log: &AccessLog) -> io::Result<()> {
         let file = match &log.file {
             Some(path) => open_file(path)?,

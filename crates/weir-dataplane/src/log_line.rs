@@ -313,7 +313,7 @@ impl Values<'_> {
     }
 }
 
-/// Escapes client data like nginx, so that it can't end a quotation or a line.
+/// Escapes client data as nginx does, so that it cannot end a quoted string or a line.
 fn append_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     if bytes.is_empty() {

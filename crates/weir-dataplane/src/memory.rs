@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::MemoryBound;
 
-/// A limit of at least this value means "no limit": cgroup v1 then reports a very large number.
+/// A limit of at least this value means "no limit": without a limit, cgroup v1 reports a very large number.
 const UNLIMITED_BYTES: u64 = 1 << 60;
 
 /// Memory in use, and its limit.
@@ -120,7 +120,7 @@ impl MemoryFiles {
 }
 
 impl GroupFiles {
-    /// Reads memory in use and limit from the cgroup's folder. `None` if it has no limit.
+    /// Reads memory use and memory limit from the cgroup's folder. `None` if the cgroup has no limit.
     fn read(&self, folder: &Path) -> Option<Memory> {
         let number = |file: &str| -> Option<u64> {
             std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()

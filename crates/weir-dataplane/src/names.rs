@@ -82,7 +82,7 @@ impl Names {
         (self.lookups.load(Ordering::Relaxed), self.failures.load(Ordering::Relaxed))
     }
 
-    /// Stores an answer. Returns whether it differs from the former one.
+    /// Stores the addresses of `host`. Returns whether they differ from the previous ones.
     fn put(&self, host: &str, mut found: Vec<IpAddr>) -> bool {
         // Servers shuffle their answers. A new order is not a change.
         found.sort_unstable();
@@ -161,7 +161,7 @@ impl Tasks {
     /// again.
     ///
     /// # Errors
-    /// If the resolver can't be created; then the former one stays.
+    /// If the resolver cannot be created. The former resolver then stays active.
     fn renew_resolver(&mut self, table: &Table, subject: &Subject) -> io::Result<()> {
         let sources = subject.files.read(&table.resolver.servers)?;
         if self.resolver.as_ref().is_some_and(|(former, _)| *former == sources) {
@@ -312,7 +312,7 @@ mod tests {
         let second = IpAddr::from([127, 0, 0, 2]);
         looking.wait_for("the change", |names| names.addresses("svc.test").contains(&second));
         assert_eq!(looking.names().counts(), (2, 0), "unchanged files cause no lookup");
-        // The resolver made from the former file stays.
+        // The resolver created from the previous file stays active.
         looking.write("resolv.conf", "");
         looking.lookups.look();
         looking.wait_for("the failure", |names| names.counts().1 >= 1);

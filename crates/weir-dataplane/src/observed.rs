@@ -27,7 +27,7 @@ pub(crate) struct Observed {
     began_ns: Cell<u64>,
     /// When the final response headers arrived from the upstream; 0 before.
     answered_ns: Cell<u64>,
-    /// The status sent to the client; 0 before.
+    /// The status sent to the client; 0 until it is set.
     pub(crate) status: Cell<u16>,
     /// Why the request failed; `None` if it did not.
     pub(crate) cause: Cell<Option<Cause>>,
@@ -99,7 +99,7 @@ impl Observed {
         passed
     }
 
-    /// Consumes and counts the body bytes in `inbound`, if they pass unchanged and are not the end of the body.
+    /// Consumes and counts the body bytes in `inbound` if they pass unchanged and do not include the end of the body.
     #[inline]
     pub(crate) fn pass_in_place(&self, body: &mut BodyPump, inbound: &mut Buffer) -> Result<bool, BodyFault> {
         let before = inbound.data().len();

@@ -12,12 +12,12 @@ pub(crate) struct Parses {
 }
 
 impl Parses {
-    /// If there were at most this many parses so far, each new line causes a parse. After that, a new line causes a
+    /// While there have been at most this many parses, each new line causes a parse. After that, a new line causes a
     /// parse only if the length has doubled since the last parse, or if an empty line has arrived.
     const OF_LINES_MAX: u32 = 8;
 
-    /// Whether to parse `bytes` now. `seen` is the length of `bytes` at the last call. The limit on work: all parses of
-    /// one request's headers together read at most `OF_LINES_MAX + 4` times the length of the headers.
+    /// Whether to parse `bytes` now. `seen` is the length of `bytes` at the last call. This limits the work: all parses
+    /// of one request's headers together read at most `OF_LINES_MAX + 4` times the length of the headers.
     pub(crate) fn are_due(&mut self, bytes: &[u8], seen: usize, head_bytes_max: usize) -> bool {
         let are_due = seen == 0
             || bytes.len() >= head_bytes_max

@@ -6,12 +6,12 @@ use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender};
 
 use crate::worker::Command;
 
-/// The workers' command channels. They are weak, so they keep no worker alive.
+/// The workers' command channels, as weak references, so that they keep no worker alive.
 #[derive(Debug, Default)]
 pub(crate) struct Peers(Mutex<Vec<WeakUnboundedSender<Command>>>);
 
 impl Peers {
-    /// Adds a worker by its command channel.
+    /// Adds a worker's command channel.
     pub(crate) fn join(&self, worker: &UnboundedSender<Command>) {
         let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         workers.retain(|worker| worker.strong_count() > 0);

@@ -125,8 +125,8 @@ impl Upstream {
     }
 
     /// Gives the connection to the first request that waits for a connection to this backend. If no request waits,
-    /// returns the connection. If that request is on another worker, or if the connection has reached its limits,
-    /// closes the connection. The first waiting request then gets the permit for a new one.
+    /// returns the connection. Closes the connection if that request is on another worker, or if the connection has
+    /// reached its limits. The first waiting request then gets the permit to open a new connection.
     pub(crate) fn hand_over(mut self: Box<Self>, now: u32) -> Option<Box<Upstream>> {
         let state = Arc::clone(self.permit.state());
         let queue = state.queue(Kind::Connection).filter(|queue| queue.is_anybody());
@@ -167,7 +167,8 @@ impl EndpointPool {
         &self.state.address
     }
 
-    /// Takes a kept connection that is still usable. The most recently used one goes first, so that the others can age.
+    /// Takes an idle connection that is still usable. The most recently used one goes first, so that the others can
+    /// age.
     pub(crate) fn take_idle(&self, now: u32) -> Option<Box<Upstream>> {
         let mut idle = self.idle.borrow_mut();
         while let Some(mut last) = idle.pop() {
@@ -405,7 +406,7 @@ impl BackendPool {
         }
     }
 
-    /// Drops kept connections that were closed or have aged.
+    /// Drops kept connections that are closed, too old or idle too long.
     pub(crate) fn sweep(&self, now: u32, idle_ticks: u32) {
         let idle_ticks = self.ticks.idle.unwrap_or(idle_ticks);
         for endpoint in &self.endpoints {

@@ -69,7 +69,7 @@ impl ProcessStats {
             ("process_open_fds", "Open file descriptors.", self.open_fds),
             (
                 "process_max_fds",
-                "Maximum number of open file descriptors; missing without a limit.",
+                "Maximum number of open file descriptors; missing if there is no limit.",
                 self.max_fds,
             ),
             ("process_threads", "Threads of the process.", self.threads),

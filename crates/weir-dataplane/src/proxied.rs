@@ -1,4 +1,4 @@
-//! Clients behind a balancer that reports their address by the PROXY protocol.
+//! Clients behind a load balancer that sends their address in the PROXY protocol.
 
 use std::future::poll_fn;
 use std::io;

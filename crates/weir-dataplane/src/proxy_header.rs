@@ -29,8 +29,8 @@ pub(crate) enum ProxyHeader {
     /// An incomplete header.
     Partial,
     Malformed,
-    /// The header's length and addresses. It has no addresses if the balancer itself connects, or if their family is
-    /// not supported.
+    /// The header's length and its addresses. The addresses are `None` if the load balancer itself connects, or if the
+    /// address family is not supported.
     Whole(usize, Option<Addresses>),
 }
 
@@ -109,7 +109,7 @@ where
     Some(Addresses { source: address(source, from), destination: address(destination, to) })
 }
 
-/// Appends a header. Without addresses, it reports a connection of the gateway itself.
+/// Appends a header. If `addresses` is `None`, the header marks a connection of the gateway itself.
 pub(crate) fn append_header(version: ProxyVersion, addresses: Option<Addresses>, out: &mut Vec<u8>) {
     let addresses = addresses.map(Addresses::of_one_family);
     match version {

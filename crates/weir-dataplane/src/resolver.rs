@@ -43,7 +43,7 @@ impl Default for SystemFiles {
 }
 
 impl SystemFiles {
-    /// Reads the inputs of a resolver for `servers`, or for the system's servers if `servers` is empty.
+    /// Reads the inputs of a resolver that queries `servers`, or the system's servers if `servers` is empty.
     ///
     /// # Errors
     /// If `resolv.conf` is needed and can't be read.

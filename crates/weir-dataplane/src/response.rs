@@ -285,7 +285,7 @@ fn read_head(x: &Exchange<'_>, bytes: &[u8], out: &mut Vec<u8>) -> Result<Head, 
 #[inline]
 fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out: &mut Vec<u8>) {
     append_status_line_with_reason(out, head.status, head.reason);
-    // Filters do not apply to interim responses and to 101, which belong to the protocol.
+    // Filters do not apply to interim responses or to status 101, which belong to the protocol.
     let filtered = x.plan.filtered.as_deref().filter(|_| head.status >= 200);
     let is_dated = match filtered {
         None => append_fields(head, |_| true, out),
@@ -301,7 +301,7 @@ fn append_start(x: &Exchange<'_>, head: &ResponseHead<'_>, encoded: Encoded, out
 }
 
 /// Appends the end-to-end fields that `keeps` selects. Returns whether a `Date` is among them. `X-Weir-Error` is
-/// dropped, because an upstream could pretend to be the gateway with it.
+/// dropped, because an upstream could use it to pretend to be the gateway.
 #[inline]
 pub(crate) fn append_fields(
     head: &ResponseHead<'_>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_config::Table;
 
-/// The time between two checks whether exchanges still use a table.
+/// How often to check whether exchanges still use a table.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Tables that exchanges in progress may still use.

@@ -105,7 +105,7 @@ impl<'s> Tries<'s> {
         }
     }
 
-    /// Whether to retry after an attempt that failed with this cause before a part of its response was sent.
+    /// Whether to retry after an attempt that failed with this cause before any part of its response was sent.
     pub(crate) fn go_on_after(&self, cause: Cause) -> bool {
         let on = match cause {
             Cause::ConnectFailed | Cause::ConnectTimeout | Cause::UpstreamHandshake => RetryOn::Connect,

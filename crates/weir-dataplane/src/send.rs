@@ -58,7 +58,7 @@ pub(crate) async fn send<R: AsyncRead + Unpin, T: AsyncWrite + Unpin>(
                     let fault = |fault| SendFault::Client(cause_of(fault));
                     piece.bytes = inbound.data().len();
                     piece.in_place = x.observed.pass_in_place(body, inbound).map_err(fault)?;
-                    // Both branches hold only one of the two buffers while the bytes are sent.
+                    // In both branches, only one of the two buffers is held while the bytes are sent.
                     if piece.in_place {
                         buffers.put_output(std::mem::take(out));
                     } else {

@@ -52,7 +52,7 @@ impl SeriesCounters {
         self.by_class[class - 1].add(1);
     }
 
-    /// Counts the duration of a request.
+    /// Adds a request's duration to the counters.
     pub(crate) fn latency(&self, ns: u64) {
         let us = ns.div_ceil(1_000);
         self.by_latency[BUCKETS_US.partition_point(|&end| end < us)].add(1);

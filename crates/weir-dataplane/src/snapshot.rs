@@ -105,7 +105,7 @@ impl Snapshot {
         }
     }
 
-    /// Drops kept connections that were closed or have aged.
+    /// Drops kept connections that were closed or exceeded a time limit.
     pub(crate) fn sweep(&self, now: u32) {
         for pool in self.pools.iter().filter_map(OnceCell::get) {
             pool.sweep(now, self.ticks.upstream_idle);

@@ -187,8 +187,8 @@ fn copies(sockets: &[&HeldSocket], numbers: Vec<usize>) -> io::Result<Vec<DealtS
     numbers.into_iter().map(copy).collect()
 }
 
-/// Indexes of the sockets that a worker accepts from. Each worker has the same number of sockets for itself. If some
-/// sockets remain, all workers accept from them. So the load is even.
+/// Indexes of the sockets from which a worker accepts. Each worker has the same number of sockets for itself. All
+/// workers share any remaining sockets, so the load is even.
 fn deal(sockets: usize, workers: usize, worker: usize) -> Vec<usize> {
     let even = sockets - sockets % workers;
     (0..sockets).filter(|number| *number >= even || number % workers == worker).collect()

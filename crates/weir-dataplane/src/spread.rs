@@ -13,8 +13,8 @@
 //! A worker's connections are those at all its listeners, and those being handed to it. Their number is read without a
 //! lock, so workers that accept at the same time may exceed the share by one each. Existing connections never move.
 //!
-//! An overloaded worker that rejects requests soon has the fewest connections. So no worker hands clients to a lagging
-//! worker, and a lagging worker hands over each client that it accepts, as long as any other worker keeps up.
+//! An overloaded worker rejects requests, and therefore soon has the fewest connections. So no worker hands clients to
+//! a lagging worker. A lagging worker hands over each client that it accepts, unless all other workers lag or are full.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -48,7 +48,7 @@ pub(crate) struct Host {
     inbox: Sender<Handed>,
 }
 
-/// A worker's load, as the other workers read it. Aligned to its own cache lines, because several workers write it for
+/// A worker's load, which the other workers read. Aligned to its own cache lines, because several workers write it for
 /// each connection.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -113,7 +113,7 @@ impl Spread {
             return None;
         }
         let targets = self.0.load();
-        // Targets that can take no client now.
+        // Targets that cannot accept a client now.
         let mut full = Vec::new();
         loop {
             let loads = targets
@@ -208,8 +208,8 @@ impl Drop for InTransit {
     }
 }
 
-/// Chooses the worker for the next client. `own` is the number of connections of the worker that accepts this client;
-/// `None` if it lags. Returns the position of another worker, or `None` if the accepting worker keeps the client.
+/// Chooses the worker for the next client. `own` is the number of connections of the accepting worker, or `None` if
+/// that worker lags. Returns the position of another worker, or `None` if the accepting worker keeps the client.
 ///
 /// The accepting worker hands the client over if it would otherwise have more than 1.25 times the mean number of
 /// connections. The other worker must have fewer connections, so that clients do not move back and forth. An accepting

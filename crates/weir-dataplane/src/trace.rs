@@ -27,7 +27,7 @@ pub(crate) struct TraceContext {
 /// Which trace headers of a request are kept, and which are replaced.
 #[derive(Debug)]
 pub(crate) struct Traced {
-    /// The trace; `None` if the client has only sent the decision not to sample.
+    /// The trace; `None` if W3C is off and the client sent only the decision not to sample (B3).
     pub(crate) context: Option<TraceContext>,
     replaces_w3c: bool,
     replaces_b3: bool,
@@ -182,7 +182,7 @@ mod tests {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
 
-    /// Checks which fields a request with `fields` keeps, and which are generated.
+    /// Checks which of `fields` a request keeps, and which fields are generated.
     fn check(trace: &Trace, fields: &str, kept: &[&str], made: &[(&str, &str)]) {
         let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut slots = FieldSlots::new();

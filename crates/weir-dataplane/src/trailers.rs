@@ -10,7 +10,8 @@ use crate::compress::is_of_bytes;
 use crate::request::Plan;
 use crate::snapshot::Snapshot;
 
-/// The trailers of one body to pass on. Created only if the configuration allows any and the body is chunked.
+/// Selects which trailers of one body are passed on. Created only if the configuration allows any trailers and the body
+/// is chunked.
 #[derive(Debug)]
 pub(crate) struct PassedTrailers {
     table: Arc<Table>,
@@ -31,8 +32,8 @@ impl PassedTrailers {
         }
     }
 
-    /// The trailers to pass on with a response to `plan`. `framing` is the framing of the response; `is_coded` is true
-    /// if the gateway compresses it. `None` if no trailer is passed on.
+    /// The trailers to pass on with the response to the request of `plan`. `framing` is the framing of the response;
+    /// `is_coded` is true if the gateway compresses the response. `None` if no trailer is passed on.
     #[inline]
     pub(crate) fn of_response(
         plan: &Plan,

@@ -52,7 +52,7 @@ impl Turns {
         Poll::Pending
     }
 
-    /// Starts one turn after the other, as long as it is polled.
+    /// Starts one turn after another, as long as the future is polled.
     pub(crate) async fn keep(&self) {
         loop {
             poll_fn(|cx| {
@@ -113,8 +113,8 @@ mod tests {
         while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok() {}
     }
 
-    /// However many handshakes are in progress, they delay an exchange on an existing connection only by the steps of a
-    /// few turns.
+    /// However many handshakes are in progress, an exchange on an existing connection waits for the handshake steps of
+    /// at most a few turns.
     #[test]
     fn handshake_steps_do_not_delay_exchanges() {
         let main = || async {

@@ -320,8 +320,8 @@ async fn link(
     (client, ticks): (Option<Addresses>, u32),
 ) -> Result<Link, Cause> {
     let mut connected = io.connect(endpoint, ticks).await;
-    // If no descriptor is free, close an idle upstream connection. The new connect takes its descriptor before any
-    // other task of this worker runs.
+    // If no descriptor is free, close an idle upstream connection. The second connect opens its socket before any other
+    // task of this worker runs.
     if matches!(&connected, Err(fault) if lacks_descriptor(fault)) && io.worker.snapshot().end_idle() {
         connected = io.connect(endpoint, ticks).await;
     }

@@ -6,9 +6,9 @@
 //!           +----> times out, and leaves
 //! ```
 //! A freed permit goes to the first request in the queue, and new requests go to its end. So no request polls, and none
-//! is overtaken. After joining, a request looks for a free permit once more, because the last one may have become free
-//! before the request was in the queue. So either the request finds that permit, or the thread that freed it finds the
-//! request.
+//! is overtaken. After joining the queue, a request checks once more for a free permit, because a permit may have
+//! become free just before the request joined. So either the request finds that permit, or the thread that freed it
+//! finds the request.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ pub(crate) struct Queue {
     waiters: Mutex<VecDeque<Arc<Waiter>>>,
 }
 
-/// A waiting request, as seen by requests that free a permit.
+/// State of a waiting request, shared with requests that free a permit.
 #[derive(Debug)]
 struct Waiter {
     /// A connection can only be used on the thread that opened it.

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The time between two ticks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// Number of ticks after which a wait for a response is long. They take 100 ms to 200 ms, because a wait can start just
+/// Number of ticks after which a wait for a response counts as long: 100 ms to 200 ms, because a wait can start just
 /// before a tick.
 const LONG_TICKS: u32 = 2;
 
@@ -105,7 +105,7 @@ impl Wheel {
         }
     }
 
-    /// Makes all deadlines pass: existing waits end now, later waits with the next tick.
+    /// Makes all deadlines expire: existing waits end now, later waits at the next tick.
     pub(crate) fn end(&self) {
         self.is_over.set(true);
         for timer in self.timers.borrow().iter() {

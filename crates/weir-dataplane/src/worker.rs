@@ -38,8 +38,8 @@ use crate::wheel::{NEVER, TICK, Wheel, ticks};
 /// still accept requests. A request that arrives in time gets a response with `Connection: close`.
 pub(crate) const LAST_REQUEST_TICKS: u32 = 10;
 
-/// Maximum number of ticks from the drain timeout until the worker ends. Meanwhile, the tasks of the remaining
-/// connections log and count their failure.
+/// Maximum number of ticks from the drain timeout until the worker ends. In this time, the remaining connections fail,
+/// and their tasks log and count the failures.
 const CUT_TICKS: u32 = 10;
 
 /// Ticks between two checks of kept upstream connections.
@@ -63,8 +63,8 @@ pub(crate) struct Shared {
     pub(crate) peers: Peers,
 }
 
-/// A counter on separate cache lines. Each connection writes it. On shared cache lines, these writes would slow down
-/// requests, which read the neighbouring fields.
+/// A counter on cache lines of its own. Each connection writes to it. On shared cache lines, these writes would slow
+/// down requests, which read the neighbouring fields.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Connections(AtomicUsize);

@@ -10,7 +10,8 @@ use crate::{Share, Time};
 /// Maximum delay that can be configured or generated.
 pub const DELAY_MAX: Duration = Duration::from_secs(3_600);
 
-/// Maximum sigma of a log-normal delay. At 10, two values in a thousand differ from the median by a factor of 10^13.
+/// Maximum sigma of a log-normal delay. With sigma 10, almost three values in a thousand differ from the median by a
+/// factor of more than 10^13.
 const SIGMA_MAX: f64 = 10.0;
 
 /// The distribution of a delay: `none`, `const:5ms`, `uniform:1ms..9ms`, `exp:5ms`, `lognormal:5ms,0.5`,

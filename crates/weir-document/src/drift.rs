@@ -19,7 +19,7 @@ pub struct Drift {
 
 impl Quantity for Drift {
     const KIND: &'static str = "a drift";
-    const EXAMPLES: &'static str = "1ms/10s (1 ms longer after each 10 s)";
+    const EXAMPLES: &'static str = "1ms/10s (adds 1 ms every 10 s)";
 }
 
 impl FromStr for Drift {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn invalid_drifts_are_rejected_with_a_valid_form() {
         let said = |text: &str| text.parse::<Drift>().unwrap_err().to_string();
-        assert_eq!(said("1ms"), "`1ms` is not a drift; write one like 1ms/10s (1 ms longer after each 10 s)");
+        assert_eq!(said("1ms"), "`1ms` is not a drift; write one like 1ms/10s (adds 1 ms every 10 s)");
         assert!(said("0/1s").starts_with("`0/1s` is a drift of zero;"));
         assert!(said("1ms/0").starts_with("`1ms/0` is a drift with a zero interval;"));
         assert!(said("1ms/2h").starts_with("`1ms/2h` is longer than an hour;"));

@@ -56,7 +56,7 @@ impl Problem<()> {
     }
 
     /// Adds the position of the error. If serde buffered the value, it reports the position of the enclosing value.
-    /// From there, this function searches for the first word that the message contains in backticks.
+    /// From there, this function searches for the message's first word in backticks.
     pub(crate) fn located(self, source_name: &str, text: &str, line: u64, column: u64) -> Problem<Position> {
         let (line, column) = match quoted(&self.message).first() {
             Some(word) if !self.message.starts_with("missing") => sharpen(text, line, column, word),
@@ -110,8 +110,8 @@ fn sharpen(text: &str, line: u64, column: u64, word: &str) -> (u64, u64) {
         !before.is_some_and(is_word) && !after.is_some_and(is_word)
     });
     match found {
-        // If `at` is 0 or 1, the given position is already right: it is the start of the word, or of the quote before
-        // the word.
+        // If `at` is 0 or 1, the given position already points to the start of the word, or to the quote before the
+        // word.
         Some((at, _)) if at > 1 => {
             let before = &rest[..at];
             let line_start = before.rfind('\n');

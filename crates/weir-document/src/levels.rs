@@ -17,7 +17,7 @@ const STEPS_MAX: usize = 1_000;
 /// A value that is constant or changes with time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Levels<T> {
-    /// The same value all the time.
+    /// A constant value.
     Constant(T),
     /// Linear from the first to the second value.
     Ramp(T, T),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A problem of an input, such as a configuration, a scenario or a command line.
+/// A problem in an input, such as a configuration, a scenario or a command line.
 ///
 /// The place is the path of a field by default. It can also be a [`Position`] in a text, or `()` if the caller adds it
 /// later. `Display` writes place and message; callers print the remedy on its own line.
@@ -57,7 +57,7 @@ impl Problem<Position> {
         self
     }
 
-    /// Replaces the name of the text in which the problem is.
+    /// Replaces the name of the text that contains the problem.
     #[must_use]
     pub fn renamed(mut self, source_name: &str) -> Self {
         self.place.source_name = source_name.to_owned();
@@ -98,7 +98,7 @@ impl<P: fmt::Display> fmt::Display for Problem<P> {
 impl<P: fmt::Debug + fmt::Display> std::error::Error for Problem<P> {}
 
 impl Position {
-    /// A position in the text `source_name`; line and column count from 1.
+    /// A position in the text `source_name`; lines and columns are counted from 1.
     pub fn new(source_name: &str, line: u64, column: u64) -> Self {
         Self { source_name: source_name.to_owned(), line, column }
     }

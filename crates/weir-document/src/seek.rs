@@ -59,7 +59,7 @@ impl Path for Written<'_> {
     }
 }
 
-/// Walks along `path` and ignores other values. After it found the value, it ends with an error, so that the reader
+/// Walks along `path` and ignores other values. Once the value is found, it ends with an error, so that the reader
 /// stops.
 pub(crate) struct Seek<'a, P, E> {
     pub(crate) path: P,

@@ -2,7 +2,7 @@
 
 use crate::is_blank;
 
-/// One document of a text with several.
+/// One document of a multi-document text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPart<'t> {
     /// The text of the document, with the marker before it, if any.
@@ -11,8 +11,8 @@ pub struct StreamPart<'t> {
     pub first_line: u64,
 }
 
-/// Splits `text` into its documents, without empty ones. Markers (`---`, `...`) are recognized at the start of a line,
-/// where no other YAML content can look like a marker.
+/// Splits `text` into its documents, without empty ones. Markers (`---`, `...`) are recognized only at the start of a
+/// line. No other YAML content can look like a marker there.
 pub fn documents(text: &str) -> Vec<StreamPart<'_>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parts = Vec::new();

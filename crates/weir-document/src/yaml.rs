@@ -50,7 +50,7 @@ pub(crate) fn options() -> Options {
             max_total_comment_bytes: 1 << 30,
             max_depth: DEPTH_MAX,
             flow_nesting_limit: DEPTH_MAX,
-            // One anchor can be used by a hundred thousand routes, which is not an attack.
+            // A hundred thousand routes can use one anchor; this is not an attack.
             enforce_alias_anchor_ratio: false,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
@@ -88,7 +88,7 @@ fn tab_from(text: &str, line: u64) -> Option<(u64, u64)> {
 /// The text around the position of an error.
 #[derive(Clone, Copy)]
 struct Here<'a> {
-    /// The whole line of the position.
+    /// The whole line with the position.
     line: &'a str,
     /// The text from the position to the end of the document.
     rest: &'a str,

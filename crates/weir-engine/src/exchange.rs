@@ -29,7 +29,7 @@ pub(crate) struct Exchange {
     limits: HeadLimits,
     /// Bytes of a response head that is not complete yet.
     partial: Vec<u8>,
-    /// The body that is being read; `None` while the head is being read.
+    /// The response body that is being read; `None` while response headers are being read.
     body: Option<Body>,
     /// State of the checks of the current response.
     check: CheckState,
@@ -169,7 +169,7 @@ impl Exchange {
                     .for_each(|field| self.check.field(checks, field.name.as_bytes(), field.value));
             }
             let answer = Answer { status: head.status, reusable: head.keep_alive && !head.upgrade };
-            // The common case needs no state: the whole body has arrived together with the head.
+            // The common case needs no state: the whole body has arrived together with the response headers.
             if let Framing::Length(body_bytes) = head.framing
                 && let Some(end) = usize::try_from(body_bytes).ok().and_then(|length| at.checked_add(length))
                 && end <= bytes.len()

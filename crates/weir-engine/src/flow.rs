@@ -194,7 +194,7 @@ impl Flow {
         Self { is_replay: is_recorded && !self.source.is_open(), ..self }
     }
 
-    /// Keeps counts per route in addition, if `routes` is given.
+    /// Also keeps counts per route if `routes` is given.
     pub(crate) fn with_routes(self, routes: Option<Routes>) -> Self {
         Self { routes, ..self }
     }
@@ -409,8 +409,8 @@ impl Flow {
         now_ns >= self.tick_ns
     }
 
-    /// Takes samples, and ends requests that timed out. Sets the slots of these requests, if any, to `Down`, and adds
-    /// the slots to `expired`. For each of them, the caller must close the connection or reset the HTTP/2 stream.
+    /// Takes samples, and ends requests that timed out. If such a request has a slot, sets the slot to `Down` and adds
+    /// it to `expired`. For each slot in `expired`, the caller must close the connection or reset the HTTP/2 stream.
     pub(crate) fn tick(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         self.tick_ns = now_ns + TICK_NS;
         self.recorder.advance(now_ns, &self.timeline);
@@ -426,8 +426,8 @@ impl Flow {
     }
 
     /// Makes the start of the sustained phase final before this worker schedules a request in that phase. If the start
-    /// was postponed, the worker uses the new start. So all workers use the same start, even if one is late because it
-    /// had no CPU.
+    /// was postponed, the worker uses the new start. So all workers use the same start, even if a worker is late
+    /// because it got no CPU time.
     #[inline]
     fn observe(&mut self, now_ns: u64) {
         while now_ns >= self.timeline.sustain_ns
@@ -484,7 +484,7 @@ impl Flow {
         self.source.next_after(covered_ns, &self.timeline)
     }
 
-    /// Returns an upper limit of the number of free slots. Some of them may have been lost since they became free.
+    /// Returns an upper bound on the number of free slots. Some of the counted slots may no longer be free.
     pub(crate) fn free_slots(&self) -> usize {
         self.free.len()
     }
@@ -642,8 +642,8 @@ impl Flow {
     ///
     /// In a long overload, every arrival reaches the head of the queue just before its time-out. If requests were sent
     /// then, all of them would time out, and a saturated peer would seem to have no capacity. So an arrival is dropped
-    /// if the rest of its time-out is shorter than a few recent response times, but not in the first three quarters of
-    /// its time-out.
+    /// if the rest of its time-out is shorter than a few recent response times. It is never dropped in the first three
+    /// quarters of its time-out.
     #[inline]
     fn is_hopeless(&self, arrival: Arrival, now_ns: u64) -> bool {
         let waited_ns = now_ns.saturating_sub(arrival.intended_ns);
@@ -667,7 +667,7 @@ impl Flow {
         }
     }
 
-    /// Gives up requests that were sent and got no response within their time-out.
+    /// Gives up on requests at their time-out. Requests that were never sent count as dropped.
     fn time_out(&mut self, now_ns: u64, expired: &mut Vec<usize>) {
         for slot in 0..self.slots.len() {
             let State::Busy(request) = self.slots[slot].state else { continue };

@@ -38,15 +38,15 @@ pub(crate) struct Link {
     state: State,
     socket: Option<Socket>,
     tls: Option<Box<Session>>,
-    /// Counts the connections of this `Link`. It distinguishes kernel events of the current connection from late events
-    /// of an earlier one.
+    /// Counts the connections of this `Link`. The count distinguishes kernel events of the current connection from late
+    /// events of an earlier one.
     generation: u32,
     /// Number of consecutive failed attempts.
     attempts: u32,
     up_since_ns: u64,
     /// Whether any part of a request was written on this connection.
     was_used: bool,
-    /// Why writing failed, if it failed. A read then shows how the connection ended.
+    /// Cause of a failed write, if any. Reading then shows whether the peer has responded.
     write_broke: Option<Cause>,
     /// Whether the kernel adds the arrival time to received bytes.
     is_stamped: bool,
@@ -63,7 +63,7 @@ enum State {
 /// Buffers for received bytes, shared by all connections of a worker.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// Received bytes in plain text, for the HTTP parser.
+    /// Plaintext of the received bytes, for the HTTP parser.
     pub(crate) plain: Box<[u8]>,
     /// Received bytes before TLS decrypts them.
     sealed: Box<[u8]>,
@@ -218,7 +218,7 @@ impl Link {
         }
     }
 
-    /// Continues a connection attempt after an event of the poll.
+    /// Continues a connection attempt after a poll event.
     pub(crate) fn go_on(
         &mut self,
         dialing: &mut Dialing,

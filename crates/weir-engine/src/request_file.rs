@@ -33,8 +33,8 @@ pub const REQUEST_FILE_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Values of the load that apply to the requests of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Base {
-    /// Method, header fields (including `Host`), body, name, weight and checks for requests that do not set their
-    /// own. A header field of a request replaces the one of the same name.
+    /// Method, header fields (including `Host`), body, name, weight and checks for requests that do not set their own.
+    /// A header field that a request sets replaces the base fields of the same name.
     pub request: RequestSpec,
     /// Whether the user configured the method. If not, a request with its own body and without a method is a POST.
     pub is_method_given: bool,

@@ -60,7 +60,7 @@ fn ip(spec: &LoadSpec) -> Result<Arc<[SocketAddr]>, EngineError> {
     }
 }
 
-/// Whether `connect` (`host:port`) has this host and port, so that a configured address applies to it.
+/// Whether `connect` (`host:port`) names this host and port, so that the address configured for them applies.
 fn is_for(connect: &str, host: &str, port: u16) -> bool {
     connect.rsplit_once(':').is_some_and(|(name, asked)| {
         name.trim_matches(['[', ']']).eq_ignore_ascii_case(host) && asked.parse() == Ok(port)

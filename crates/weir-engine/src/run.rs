@@ -64,8 +64,8 @@ const STOP_CHECK_PERIOD: Duration = Duration::from_millis(20);
 /// Errors of the server are counted in the record.
 ///
 /// # Errors
-/// If the specification is invalid, if this process cannot drive the load, or if it cannot start at its planned
-/// start.
+/// If the specification is invalid, if this process cannot drive the load, or if the load cannot start at its planned
+/// time.
 pub fn run(spec: &LoadSpec, progress: &dyn Progress, stop: &AtomicBool) -> Result<LoadRecord, EngineError> {
     run_behind(&(), spec, progress, stop)
 }
@@ -191,7 +191,7 @@ struct PhaseCpu {
 }
 
 impl Coordinator<'_> {
-    /// Passes the flow to all workers, which then start at the same time.
+    /// Passes each worker its flow. All workers then start at the same time.
     fn start(&self, crew: &mut Crew) -> Result<(Timeline, Option<Arc<WarmUp>>), EngineError> {
         let Part { spec, shard, workers } = self.part;
         let mut duration_ns = spec.duration_ns;
@@ -204,8 +204,8 @@ impl Coordinator<'_> {
                 if let Some(count) = self.part.request_count() {
                     let (index, end_ns) = schedule.end_of(spec.warmup_ns, count);
                     end_index = index;
-                    // The last arrival of the phase may be due in the same nanosecond as the first arrival after
-                    // it, so the phase is one nanosecond longer.
+                    // The last arrival of the phase may be due in the same nanosecond as the next arrival. One more
+                    // nanosecond keeps the last arrival in the phase.
                     duration_ns = Some(end_ns - spec.warmup_ns + 1);
                 }
                 Some(schedule)

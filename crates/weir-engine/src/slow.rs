@@ -27,7 +27,7 @@ const HEAD_BYTES: usize = 1024;
 const RECEIVE_BYTES: u32 = 4096;
 /// Size of a read by clients that do not read slowly.
 const READ_BYTES: usize = 16 * 1024;
-/// Clients that do not send request bodies slowly write at most this many bytes of a body at a time.
+/// Maximum bytes of a request body per write, for clients that do not send bodies slowly.
 const WRITE_BYTES: usize = 16 * 1024;
 /// How often clients check whether to stop.
 const STOP_LOOK: Duration = Duration::from_millis(10);

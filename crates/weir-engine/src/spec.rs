@@ -34,8 +34,8 @@ pub(crate) use shard::{check_start_ahead, share};
 /// Prefix of [`LoadSpec::connect`] before the path of a Unix socket.
 pub const UNIX: &str = "unix:";
 
-/// A load: its requests, their rate, the connections and the end. If [`LoadSpec::shard`] is set, this is still the
-/// whole load, and this machine drives a part of it.
+/// A load: its requests, their rate, its connections and its end condition. If [`LoadSpec::shard`] is set, this is
+/// still the whole load, but this machine drives only a part of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {

@@ -12,8 +12,8 @@ pub(crate) struct Timeline {
     pub(crate) start_ns: u64,
     /// Start of the sustained phase.
     pub(crate) sustain_ns: u64,
-    /// End of the sustained phase. If the load ends after a number of requests, this is `u64::MAX` until they are
-    /// reached.
+    /// End of the sustained phase. If a closed loop ends after a number of requests, this is `u64::MAX` until the last
+    /// request has ended.
     pub(crate) end_ns: u64,
     /// Time at which waiting for the last responses ends.
     pub(crate) drain_end_ns: u64,

@@ -249,7 +249,7 @@ impl Session {
         format!("{version} {}{group} {alpn}", suite.unwrap_or("unknown suite"))
     }
 
-    /// Passes received bytes to rustls, which uses some of them.
+    /// Passes received bytes to rustls, which may read only a part of them.
     fn take(&mut self, sealed: &mut &[u8]) -> Result<(), String> {
         self.connection.read_tls(sealed).map_err(|error| format!("TLS: {error}"))?;
         self.connection.process_new_packets().map_err(|error| said(&error))?;

@@ -16,7 +16,8 @@ const SLOTS: u64 = 100;
 /// this bit.
 const REACHED: u64 = 1 << 63;
 
-/// The start of the sustained phase while it may still be postponed, and the latencies of the warm-up.
+/// The start of the sustained phase, and the latencies of the warm-up. The start can be postponed only before a worker
+/// reaches it.
 #[derive(Debug)]
 pub(crate) struct WarmUp {
     start_ns: u64,

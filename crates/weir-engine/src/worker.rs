@@ -329,7 +329,7 @@ impl Worker {
         }
     }
 
-    /// Returns when bytes arrived: the kernel's timestamp if it is plausible, otherwise now.
+    /// Returns the arrival time of bytes: the kernel's timestamp if it is plausible, otherwise `now_ns`.
     #[inline]
     fn came_ns(&mut self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
         match stamp_ns {

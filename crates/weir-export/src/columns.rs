@@ -21,7 +21,7 @@ pub(crate) struct Column {
     pub(crate) value: Box<dyn Fn(&Entry<'_>) -> Value>,
 }
 
-/// A name, and a function that returns the value of a `T` with this name.
+/// The name of a value, and a function that returns this value of a `T`.
 type Named<T, V> = (&'static str, fn(&T) -> V);
 
 impl Column {

@@ -39,8 +39,8 @@ struct Read {
 /// host. It is needed if the file contains CPU use as a share of all cores.
 ///
 /// # Errors
-/// When a file is given twice, is empty, has an unknown format, lacks columns or values, has an invalid value, or is
-/// from another program than the first file.
+/// When a file is given twice, is empty, has an unknown format, lacks columns or values, has an invalid value, or comes
+/// from a different program than the first file.
 pub fn read_foreign(files: &[ForeignFile], cores: Option<f64>) -> Result<Dataset, ForeignError> {
     let mut parsed: Vec<(&ForeignFile, Form)> = Vec::new();
     for (place, file) in files.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The program's log: one line on standard error per event.
 //!
-//! A thread writes the lines, so a terminal or pipe that nobody reads blocks no worker. If its queue is full, lines are
-//! dropped, and the next line is followed by their number.
+//! A thread writes the lines, so a terminal or pipe that nobody reads blocks no worker. If the thread's queue is full,
+//! lines are dropped. Their number is logged after the next written line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ static LOGGER: OnceLock<Logger> = OnceLock::new();
 /// The log settings.
 #[derive(Debug)]
 pub(crate) struct Levels {
-    /// Whether the command line sets the level. Then a configuration does not change it.
+    /// Whether the command line sets the level. If so, configurations do not change it.
     is_fixed: bool,
     configured: ProgramLog,
 }

@@ -7,7 +7,7 @@ use weir_reference::{Document, Use, commands, page, table};
 
 use crate::Args;
 
-/// Labels with more values than this are not listed in the page of metrics.
+/// If a label has more values than this, the metrics page does not list them.
 const VALUES_MAX: usize = 10;
 
 const CONFIGURATION: &str = "\

@@ -97,7 +97,7 @@ impl Requests {
         Ok(Requests { sender, receiver, exit_hook })
     }
 
-    /// Runs `hook` on the signal thread before a second stop signal exits the process.
+    /// Sets the `hook` that the signal thread runs at a second stop signal, before the process exits.
     pub(crate) fn before_immediate_exit(&self, hook: impl Fn() + Send + Sync + 'static) {
         // Only the first hook is kept; the program sets one.
         let _ = self.exit_hook.set(Box::new(hook));

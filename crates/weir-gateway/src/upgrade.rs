@@ -228,7 +228,7 @@ impl Upgrader {
         let thread = std::thread::Builder::new().name("weir-next".to_owned());
         let watching = thread.spawn(move || watch_over(&watched, timeout, &requests));
         if let Err(error) = watching {
-            // Without this thread, the exit of the new process would never be reported. So kill the new process.
+            // The thread that reports the exit of the new process could not be started, so kill the new process.
             let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
             return Err(error);
         }

@@ -12,7 +12,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) chunked: bool,
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
-    /// Number of header fields that Connection names, besides hop-by-hop fields.
+    /// Number of header fields that Connection names, other than `Upgrade`, `Keep-Alive` and `TE`.
     connection_names: usize,
     /// Number of options in Connection, including empty ones.
     connection_options: usize,
@@ -53,7 +53,7 @@ impl<'a> Facts<'a> {
         self.upgrade_option && self.upgrade_field && version == Version::Http11
     }
 
-    /// Whether the version and Connection allow that the connection stays open.
+    /// Whether the version and the Connection header allow the connection to stay open.
     pub(crate) fn persists(&self, version: Version) -> bool {
         !self.close && (self.keep_alive || version == Version::Http11)
     }

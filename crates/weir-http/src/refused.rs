@@ -72,7 +72,8 @@ fn all_fields<'a, 'b: 'a>(
 mod tests {
     use super::*;
 
-    /// Checks the method, the target, the version and the number of header fields. A missing part is `-`.
+    /// Checks the method, the target, the version and the number of header fields. `expected` has `-` for each missing
+    /// part.
     #[track_caller]
     fn check(head: &[u8], expected: &str, fields: Option<usize>) {
         let mut slots = FieldSlots::new();

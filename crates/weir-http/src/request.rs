@@ -166,8 +166,8 @@ fn more<T>(window: &[u8], limits: &HeadLimits, skipped: usize) -> Result<Option<
     Err(if has_line { HeadError::TooLarge } else { HeadError::TargetTooLong })
 }
 
-/// Converts an error of `httparse` if the strict reader (`Walker`) found no faulty byte in the headers. A version error
-/// asks for more bytes, because the version may still be incomplete.
+/// Converts an error of `httparse` if the strict reader (`Walker`) found no faulty byte in the headers. Asks for more
+/// bytes after a version error, because the version may still be incomplete.
 #[cold]
 fn unexplained<T>(
     error: httparse::Error,

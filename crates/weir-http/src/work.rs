@@ -1,7 +1,7 @@
 //! Counts how much work the parsing of headers takes, so that tests can compare it with the size of the headers.
 //!
-//! Only builds with debug assertions count. One unit is a field that a search compares, an element of a list, or a
-//! byte of such an element.
+//! Work is counted only in builds with debug assertions. One unit is a field that a search compares, an element of a
+//! list, or a byte of such an element.
 
 #[cfg(debug_assertions)]
 thread_local! {

@@ -4,7 +4,7 @@ use rustix::event::epoll;
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Reserves space for `files` open files in the kernel's table for this process, at most up to the process limit.
+/// Reserves space for `files` open files in the file descriptor table of this process, up to the process limit.
 ///
 /// The kernel doubles the table when more files are opened. In a process with several threads, each doubling waits
 /// for an RCU grace period (`synchronize_rcu` in `expand_files`). The thread that opens a file or accepts a

@@ -1,4 +1,4 @@
-//! Reserves a file descriptor for the case that the process has no other free one.
+//! Reserves a file descriptor for use when the process has no other free one.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;

@@ -94,7 +94,8 @@ unsafe fn stamp_of(message: &libc::msghdr) -> Option<u64> {
     if (level, kind) != (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
         return None;
     }
-    // SAFETY: a message of this type contains a `timespec`. It may be unaligned, so it is read as unaligned.
+    // SAFETY: a message of this type contains a `timespec`. The `timespec` may be unaligned, so `read_unaligned` reads
+    // it.
     let time = unsafe { libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned() };
     Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
@@ -128,7 +129,7 @@ mod tests {
         assert!(stamp_arrivals(&near));
         let mut buffer = [0; 16];
         assert_eq!(recv_stamped(&near, &mut buffer).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        // The kernel may start to record timestamps with a delay.
+        // The kernel may enable timestamps late, so the first messages may have none.
         let noted = (0..10_000).find_map(|_| {
             let sent_ns = mono_ns();
             far.write_all(b"hello").unwrap();

@@ -55,7 +55,7 @@ pub fn worth_cpus() -> usize {
 /// Pins the calling thread to these CPUs. Replaces its previous affinity.
 ///
 /// # Errors
-/// If this process may use none of them.
+/// If the process may not use any of these CPUs.
 pub fn bind_thread(cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {

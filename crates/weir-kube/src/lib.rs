@@ -79,7 +79,7 @@ impl KubeError {
         matches!(self, Self::Refused { status: Some(401 | 403), .. }) && !self.is_against_policy()
     }
 
-    /// Whether a resource quota, Pod Security or another policy forbids the object, for every caller.
+    /// Whether a resource quota, Pod Security or another policy forbids the object, whoever the caller is.
     pub fn is_against_policy(&self) -> bool {
         const SAID: [&str; 4] =
             ["exceeded quota", "violates PodSecurity", "admission webhook", "ValidatingAdmissionPolicy"];
@@ -137,7 +137,7 @@ pub struct Cluster {
     patience: Duration,
 }
 
-/// The API resource of each kind, and whether it has namespaces.
+/// The API resource of each kind, and whether it is namespaced.
 type Kinds = Arc<Mutex<HashMap<GroupVersionKind, (ApiResource, Scope)>>>;
 
 /// A manifest with its kind and name.
@@ -268,7 +268,7 @@ impl Cluster {
             "kind": "TokenRequest",
             "spec": { "expirationSeconds": lifetime.as_secs() },
         });
-        let what = format!("cannot create a token of service account {namespace}/{account}");
+        let what = format!("cannot create a token for service account {namespace}/{account}");
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let response = self.post(&what, &path, &body)?;
         let token = response.pointer("/status/token").and_then(Value::as_str);
@@ -305,8 +305,7 @@ impl Cluster {
         response.map_err(|error| failed(in_words(&error), status_of(&error)))
     }
 
-    /// Runs `act` for each manifest. Adjacent manifests of the same kind run concurrently; otherwise, the order is
-    /// kept.
+    /// Runs `act` for each manifest: concurrently for adjacent manifests of the same kind, otherwise in order.
     fn each<F, W>(&self, manifests: &[Value], patience: Duration, act: F) -> Result<(), KubeError>
     where
         F: Fn(Api<DynamicObject>, Manifest) -> W + Send + Sync + 'static,

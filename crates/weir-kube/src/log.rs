@@ -67,7 +67,7 @@ impl Cluster {
     /// Follows the log of a container from line `skip` on, counted from 0.
     ///
     /// # Errors
-    /// [`KubeError::Refused`] if the log cannot be read, also if the container has not started yet.
+    /// [`KubeError::Refused`] if the log cannot be read, for example because the container has not started yet.
     pub fn follow(
         &self,
         namespace: &str,

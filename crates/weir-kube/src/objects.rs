@@ -206,8 +206,8 @@ impl Cluster {
     /// Deletes a pod with a grace period of 1 s, after which the kubelet kills its containers. A missing pod is not an
     /// error.
     ///
-    /// With a grace period of 0, the API server removes the pod at once, and the kubelet then ends its containers with the
-    /// grace period of the pod's specification. That is a drain of up to minutes instead of a failure.
+    /// With a grace period of 0, the API server removes the pod at once, and the kubelet then ends its containers with
+    /// the grace period of the pod's specification. The result is a drain that can take minutes, not a failure.
     ///
     /// # Errors
     /// [`KubeError::Refused`] if the API rejects the request or does not respond.

@@ -26,7 +26,7 @@ pub struct PodFailure {
     pub container: Option<String>,
     /// The message of Kubernetes; can be empty.
     pub message: String,
-    /// Whether Kubernetes still tries to start the pod, for example if no node has room, or an image cannot be pulled.
+    /// Whether Kubernetes keeps trying to start the pod, as it does if no node has room or an image cannot be pulled.
     pub may_start: bool,
 }
 

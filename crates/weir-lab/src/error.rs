@@ -10,8 +10,8 @@ pub enum LabError {
     /// The text of a scenario cannot be read.
     #[error("{0}")]
     Document(#[from] Problem<Position>),
-    /// A scenario has an error. The problem names its place: file, line and column; or the command-line argument; or
-    /// the field.
+    /// A scenario has an error. The problem contains the place of the error: file, line and column; or the command-line
+    /// argument; or the field.
     #[error("{0}")]
     Scenario(Problem),
     /// Several errors of one scenario.

@@ -33,7 +33,7 @@ pub trait Observer {
     fn cell_finished(&self, cell: &Cell, progress: Progress);
 }
 
-/// Corrects the planned time of the remaining cells by the actual time of the finished cells.
+/// Corrects the planned time of the remaining cells, based on the actual time of the finished cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     planned: TimeEstimate,
@@ -46,8 +46,8 @@ impl Pace {
         self.taken += taken;
     }
 
-    /// The estimated time of the remaining cells. This is `planned`, unless the finished cells took less than their
-    /// planned minimum or more than their planned maximum: then `planned` is scaled.
+    /// Estimates the time of the remaining cells. Returns `planned` if the finished cells took between their planned
+    /// minimum and their planned maximum. Otherwise, `planned` is scaled.
     pub(crate) fn left(&self, planned: TimeEstimate) -> TimeEstimate {
         if self.planned.min.is_zero() {
             return planned;

@@ -11,7 +11,7 @@ pub trait Watcher {
     /// `agent` is the name of the agent that generated this part of the load; `None` if one weir process on this host
     /// generates the load.
     fn second(&self, load: &WatchedLoad<'_>, agent: Option<&str>, second: &LiveSecond);
-    /// Another second has passed; `parts` is the CPU and memory use of each part in it.
+    /// Another second has passed; `parts` is the CPU and memory use of each part in that second.
     fn parts(&self, load: &WatchedLoad<'_>, parts: &[PartNow]);
     /// The load has ended. `measurement` is its result; `None` if the load failed or was stopped.
     fn load_ended(&self, load: &WatchedLoad<'_>, measurement: Option<&Measurement>);

@@ -29,7 +29,7 @@ const STREAMS_MAX: u32 = 256;
 
 /// Flow-control window of a stream: how many unread bytes a client may send on it.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// How many bytes a client may send on a connection before the origin has read them.
+/// Flow-control window of a connection: how many unread bytes a client may send on it.
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// Maximum number of bytes that a stream buffers before they are sent.

@@ -6,8 +6,8 @@
 //! The origin serves HTTP/1.1 and HTTP/2, in plain text and over TLS. It answers every path with 200 and the body,
 //! except for its own paths, which are not counted:
 //! - `/__weir/stats` returns the counts of all workers as JSON ([`Stats`]).
-//! - `/__weir/resets/on` resets the connection of every later request, or its stream over HTTP/2. `/__weir/resets/off`
-//!   ends this.
+//! - `/__weir/resets/on` resets the connection (over HTTP/2: only the stream) of every later request.
+//!   `/__weir/resets/off` ends this.
 //! - `/__weir/delay/NANOSECONDS` delays every later response by that much.
 //!
 //! ```
@@ -104,8 +104,8 @@ pub fn start(spec: &OriginSpec) -> Result<Origin, OriginError> {
         let options = WorkerOptions {
             name: format!("origin-{index}"),
             cpu: (!spec.cpus.is_empty()).then(|| spec.cpus[index % spec.cpus.len()]),
-            // Exact delays need fast wake-ups. A worker that spins never sleeps, so at a high priority it would
-            // take all CPU time from other threads on its CPU.
+            // Exact delays need fast wake-ups, and so a high priority. A worker that spins never sleeps: at a high
+            // priority, it would take all CPU time from other threads on its CPU.
             is_urgent: spec.is_timed() && !spec.spin,
         };
         let (shared, stopped) = (Arc::clone(&shared), stopped.clone());

@@ -20,7 +20,7 @@ pub(crate) struct Sleepers {
     driver: RefCell<Option<Waker>>,
 }
 
-/// A registered wait, which is removed when this is dropped.
+/// A registered wait. Dropping this value removes it.
 struct Entry<'s> {
     sleepers: &'s Sleepers,
     key: (u64, u64),

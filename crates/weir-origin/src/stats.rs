@@ -122,7 +122,7 @@ impl Counters {
         add(&self.bytes_sent, bytes as u64);
     }
 
-    /// Reverts the count of bytes that could not be written.
+    /// Reverts [`Self::sent`] for bytes that could not be written.
     pub(crate) fn not_sent(&self, bytes: usize) {
         add(&self.bytes_sent, (bytes as u64).wrapping_neg());
     }

@@ -82,7 +82,7 @@ impl Timing {
                 arrived_ns.saturating_add(draws.ns(numbered.fetch_add(1, Ordering::Relaxed)))
             }
             Wait::Service(servers) => {
-                // The queue is consistent after every call, so it can be used although another thread has panicked.
+                // The queue is consistent after every call, so it can be used even if another thread has panicked.
                 let mut servers = servers.lock().unwrap_or_else(PoisonError::into_inner);
                 let service_ns = servers.draws.ns(servers.numbered);
                 servers.numbered += 1;

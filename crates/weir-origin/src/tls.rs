@@ -63,7 +63,8 @@ fn make(
     ca.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name.push(DnType::CommonName, "weir origin CA");
-    // The CA becomes valid before its certificates, so that an expired certificate was valid before it expired.
+    // The CA becomes valid before its certificates, so that the chain of an expired certificate was valid before the
+    // expiry.
     ca.not_before = (now - 30 * DAY).into();
     ca.not_after = (now + 365 * DAY).into();
     let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?)?;

@@ -144,7 +144,7 @@ pub(crate) const KEEP: u8 = 9;
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Entry {
     pub(crate) text: String,
-    /// The confidence interval, which is drawn smaller below the text.
+    /// The confidence interval, drawn below the text in a smaller font.
     pub(crate) under: Option<String>,
     /// Whether the value is a headline, which is drawn in bold.
     pub(crate) headline: bool,

@@ -305,7 +305,7 @@ pub struct NetworkUsage {
     pub received_packets: u64,
     /// Packets sent.
     pub sent_packets: u64,
-    /// Retransmitted TCP segments; `None` if the source does not report them, like cAdvisor.
+    /// Retransmitted TCP segments; `None` if the source, such as cAdvisor, does not report them.
     #[serde(default)]
     pub retransmitted_segments: Option<u64>,
 }
@@ -361,7 +361,7 @@ pub struct HostShare {
 }
 
 impl HostShare {
-    /// Share of CPU time that others took: steal plus processes outside the rig.
+    /// Host noise as a share of CPU time: steal plus processes outside the rig.
     pub fn taken(&self) -> f64 {
         self.steal + self.others
     }

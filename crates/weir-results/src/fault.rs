@@ -55,8 +55,8 @@ pub enum FaultAction {
     Stall,
     /// Makes weir's own upstream reset the connection of every request.
     Reset,
-    /// Restores the target. weir starts killed processes again with the same command, limits and addresses, continues
-    /// stalled processes, or makes the upstream respond again.
+    /// Restores the target. weir restarts killed processes with the same command, limits and addresses, resumes stalled
+    /// processes, or makes the upstream respond again.
     Return,
     /// Evicts one pod of the gateway, as a node drain does. The pod ends within its grace period.
     Evict,

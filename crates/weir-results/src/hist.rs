@@ -100,8 +100,8 @@ pub fn quantile_ns(histogram: &hdrhistogram::Histogram<u64>, unanswered: u64, qu
     if recorded == 0 || rank > recorded {
         return None;
     }
-    // The library computes the rank as quantile times count, rounded up. Half a rank less ensures that a rounding error
-    // does not give the next rank.
+    // The library computes the rank as quantile times count, rounded up. Subtracting half a rank ensures that a
+    // rounding error does not give the next rank.
     let inner = (rank as f64 - 0.5) / recorded as f64;
     Some(histogram.value_at_quantile(inner).min(histogram.max()))
 }

@@ -325,8 +325,7 @@ pub struct LoadResult {
     /// Throughput: complete responses within the sustained phase, per second. Responses during the drain are excluded,
     /// because otherwise an overloaded gateway would show the offered rate.
     pub rate_per_s: f64,
-    /// Latency: time from the intended send time (open loop) or the send (closed loop) to the last byte of the
-    /// response.
+    /// Latency: time from the intended (open loop) or actual (closed loop) send time to the last byte of the response.
     pub latency_ns: TimesNs,
     /// Service time: from the actual send time to the last byte of the response.
     pub service_time_ns: TimesNs,

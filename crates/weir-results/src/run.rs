@@ -55,8 +55,8 @@ pub struct Objective {
     /// A limit is a maximum, or a minimum if larger values are better.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub findings: BTreeMap<String, f64>,
-    /// Objectives, each for one gateway at one load point. There, such an objective replaces all limits above: limits
-    /// that it does not set are not checked.
+    /// Objectives, each for one gateway at one load point. For this gateway and load point, the objective replaces all
+    /// limits above: limits that it does not set are not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<OwnObjective>,
 }
@@ -164,8 +164,8 @@ pub struct Thresholds {
     /// Tolerance for noise in quantiles above p50, as share. If noise may have changed a value by more, the value is
     /// not valid.
     pub tail_tolerance: f64,
-    /// Maximum distance from the mean of a headline to either end of its confidence interval, as share of the mean (for
-    /// added latency, of the whole latency). Above it, the headline is `noisy`.
+    /// Maximum distance between the mean of a headline and either end of its confidence interval, as a share of the
+    /// mean (for added latency, of the whole latency). Above it, the headline is `noisy`.
     #[schemars(extend("x-default" = "no maximum"))]
     pub interval_share: Option<f64>,
     /// A gateway that uses at least this share of its CPU limit counts as fully loaded. Its throughput is then the

@@ -86,7 +86,7 @@ pub struct AgentMachine {
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<HostShare>,
-    /// The processes outside the agent that used most CPU time, busiest first.
+    /// The processes outside the agent that used the most CPU time, busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<HostProcess>,
 }

@@ -39,7 +39,7 @@ pub struct BurnerRecord {
     pub burned_ns: u64,
 }
 
-/// Starts a burner as a child of this process, then replaces this process by `command`. The burner uses `share` times
+/// Starts a burner as a child of this process, then replaces this process with `command`. The burner uses `share` times
 /// the CPU time of `command`, and keeps a [`BurnerRecord`] in the file `record`. Returns only on failure.
 pub fn exec_with_burner(share: f64, record: &Path, command: &[String]) -> io::Error {
     let Some((program, arguments)) = command.split_first() else {

@@ -87,7 +87,7 @@ impl Certificates {
         Self::make_for(dir, hosts, &BTreeMap::new())
     }
 
-    /// As [`Certificates::make`], and creates a client certificate for each subject in `clients`.
+    /// Like [`Certificates::make`], but also creates a client certificate for each subject in `clients`.
     ///
     /// # Errors
     /// As [`Certificates::make`].

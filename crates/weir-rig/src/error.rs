@@ -131,7 +131,7 @@ pub enum RigError {
     DiskFull {
         /// The file that could not be written, or the part that could not write.
         place: String,
-        /// The end of the part's log, if a part reported it.
+        /// The end of the part's log; empty if no part reported the error.
         log_tail: String,
     },
     /// A process could not be started.
@@ -147,7 +147,7 @@ pub enum RigError {
     HostBusy {
         /// The other run, if known.
         occupant: Option<Occupant>,
-        /// The process that holds this host, if the run belongs to another user. In this case, `occupant` is `None`.
+        /// If another user's run holds this host: the process of that run, if found. `occupant` is then `None`.
         holder: Option<Holder>,
     },
     /// A gateway's own counters could not be read.
@@ -161,7 +161,7 @@ pub enum RigError {
     /// A Prometheus server could not be used.
     #[error("{place}: {message}")]
     Prometheus {
-        /// The URL of the Prometheus, or the file with its CA or credentials.
+        /// The URL of the Prometheus server, or the file with its CA or credentials.
         place: String,
         /// What is wrong.
         message: String,
@@ -239,7 +239,7 @@ impl RigError {
             Self::Render { .. } => "correct the template; docs/drivers.md lists the template values".into(),
             Self::BinaryMissing { get, .. } => get.clone(),
             Self::EngineMissing { .. } => {
-                "install and start Docker or Podman, or install the program; `weir doctor` lists what this host has".into()
+                "install and start Docker or Podman, or install the program; `weir doctor` lists the programs and the container engine that it finds on this host".into()
             }
             Self::Image { remedy, .. } => remedy.clone(),
             Self::PortTaken { holder: Some(holder), .. } => {
@@ -247,7 +247,7 @@ impl RigError {
             }
             Self::PortTaken { .. } => "stop the process that listens on this port, or choose another address".into(),
             Self::Died { part, .. } => {
-                format!("see the log of {part}; `weir render` writes the configuration and the command of {part}")
+                format!("see the log of {part}; to see the configuration and the command of {part}, run `weir render`")
             }
             Self::Background { part, .. } => format!(
                 "run {part} in the foreground (`daemon off` or similar): weir limits, samples and stops only the process \

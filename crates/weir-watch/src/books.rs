@@ -168,7 +168,7 @@ impl Books {
         }
     }
 
-    /// What the requests of the load have in common.
+    /// Properties that all requests of the load have in common.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

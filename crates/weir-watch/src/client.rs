@@ -129,7 +129,7 @@ fn outcome(
     }
 }
 
-/// Decides from the response headers whether the receiver has written the samples of a request in version 2.0. A
+/// Decides from the response headers whether the receiver has written the samples of a remote write 2.0 request. A
 /// receiver that supports only version 1.0 finds no series in such a request, but responds with success.
 fn confirmed(headers: &HeaderMap, all: u64) -> Outcome {
     let count = |name: &str| -> Option<u64> {

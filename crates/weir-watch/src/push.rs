@@ -179,7 +179,7 @@ fn sentence(url: &str, account: &Account, is_done: bool) -> Option<String> {
         None if *crowded > 0 => "the receiver is too slow; see the receiver's log".to_owned(),
         None => "the receiver did not respond in time; check that the receiver runs".to_owned(),
     };
-    Some(format!("{url}: {what}: {cause}; the results of weir are complete"))
+    Some(format!("{url}: {what}: {cause}; weir's own results are complete"))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) fn encode(batch: &Batch, version: Version) -> Vec<u8> {
         Version::V1 => v1::request(batch).encode_to_vec(),
         Version::V2 => v2::request(batch).encode_to_vec(),
     };
-    // Compression fails only above 4 GiB, and a batch contains only some hundred series.
+    // Compression fails only above 4 GiB. A batch is far smaller: it contains at most `SERIES_MAX` series.
     snap::raw::Encoder::new().compress_vec(&bytes).unwrap_or_default()
 }
 

@@ -60,7 +60,7 @@ impl Watch {
         self.grow(labels, |books, now_ms| books.parts(now_ms, parts));
     }
 
-    /// Replaces the counts of a load that has ended with the totals of its record.
+    /// Replaces the counts of a finished load with the totals of its record.
     pub fn whole(&self, labels: &Labels, totals: Totals) {
         self.grow(labels, |books, now_ms| books.whole(now_ms, totals));
     }

@@ -12,7 +12,7 @@ use crate::cmd::output::note;
 pub enum Exit {
     /// A good result. Exit code 0.
     Good,
-    /// A bad result: an objective missed, a cell failed, or a metric worse. Exit code 1.
+    /// A bad result: a missed objective, a failed cell, or a worse metric. Exit code 1.
     BadResult,
     /// An undecided result: too few valid repeats. Exit code 4.
     Undecided,
@@ -79,7 +79,7 @@ impl Failure {
         Self { blame, problem: Problem::new(message, remedy), more: Vec::new() }
     }
 
-    /// Combines one or more failures into one. The result is wrong use if one of the failures is wrong use.
+    /// Combines one or more failures into one. The result has `Blame::Use` if one of the failures has it.
     pub fn of_all(failures: Vec<Failure>) -> Self {
         let is_wrong_use = failures.iter().any(|failure| failure.blame == Blame::Use);
         let mut all = failures.into_iter();

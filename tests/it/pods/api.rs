@@ -32,7 +32,7 @@ const UNTIL_THE_END: &str = "folder=$1; shift; \"$@\" & cat > /dev/null; kill -9
 /// (File name, user name) of users with a client certificate, besides the administrator.
 const USERS: [(&str, &str); 2] = [("coordinator", COORDINATOR), ("viewer", VIEWER)];
 
-/// The run whose coordinator has a client certificate, and its namespace.
+/// Suffix of the ID and namespace of the run whose coordinator has a client certificate.
 pub const RUN: &str = "rbac";
 /// RBAC's user name for the service account of this coordinator.
 pub const COORDINATOR: &str =

@@ -400,7 +400,7 @@ fn a_gateway_that_weir_may_not_change_is_measured_unchanged() {
         let [note] = &placed.notes[..] else { panic!("{:?}", placed.notes) };
         assert!(note.starts_with("no permission to change Deployment gateways-viewed/viewed: "), "{note}");
     }
-    // Nothing was changed, so the missing right does not prevent the restoration.
+    // Nothing was changed, so the missing permission does not prevent the restoration.
     lab.restore().unwrap();
     gateway.assert_restored();
     assert!(records(api, &site).is_empty());

@@ -89,7 +89,7 @@ fn own_site(api: &Api, run: &str, has_samplers: bool) -> (Site, Pods) {
     (site, pods)
 }
 
-/// Creates a pod like a controller, from the pod template of an object. The run has only one object of this kind.
+/// Creates a pod from the pod template of an object, as a controller does. The run has only one object of this kind.
 /// Returns the pod.
 fn make_pod(api: &Api, site: &Site, api_version: &str, kind: &str) -> Result<Object, String> {
     let selected = Selected::new(api_version, kind, &site.namespace, &site.selector());

@@ -245,7 +245,8 @@ fn a_coordinator_may_do_its_work_and_nothing_else() {
     let coordinator = Object::new("v1", "Pod", &site.namespace, &site.coordinator());
     assert!(lab.get(&coordinator).unwrap().is_some() && lab.get(&own_space).unwrap().is_some());
 
-    // The coordinator may not change itself, other kinds, or other namespaces.
+    // The coordinator cannot delete its pod, change its namespace or its rights, create pods or service accounts, or
+    // access other namespaces.
     let change = json!({ "metadata": { "labels": { "weir/test": "1" } } });
     assert_forbidden(lab.remove(&coordinator, Duration::ZERO));
     assert_forbidden(lab.patch(&own_space, &change));

@@ -140,8 +140,8 @@ pub(super) fn costs(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Au
     costs
 }
 
-/// Separates the axes that select the authentication from the others. Returns the authentication in words, and the
-/// other axes. The words are `None` if no axis selects the authentication.
+/// Separates the axes that select the authentication method from the others. Returns a description of the method, and
+/// the other axes. The description is `None` if no axis selects the method.
 pub(super) fn apart(run: &Run, axes: &Axes) -> (Option<String>, Axes) {
     let others = without_authentication(axes);
     let said = (others.len() < axes.len()).then(|| match asked(run, axes) {

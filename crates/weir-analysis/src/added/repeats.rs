@@ -33,7 +33,7 @@ pub struct RepeatRow {
     pub latency_ns: Vec<(String, Sample)>,
     /// Requests to the gateway per second of the phase; `None` for direct cells, and if the gateway has no counter.
     pub gateway_per_s: Option<f64>,
-    /// Requests to the upstream per second of the phase.
+    /// Requests to the upstream per second during the phase.
     pub upstream_per_s: Option<f64>,
     /// Why the latency is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,

@@ -39,7 +39,7 @@ const SLOPE_USUAL: f64 = 12.0;
 const SLOPE_SPREAD: f64 = 1.1;
 /// Possible mean sizes of clusters of late requests; 1 means independent requests.
 const CLUSTERS: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
-/// Possible scales of the t distribution of a mean's logarithm.
+/// Possible scales of the t distribution that models the logarithm of a mean.
 const DEVIATIONS: [f64; 7] = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64];
 /// The logarithm of a mean is modelled by a t distribution with this many degrees of freedom.
 const DEGREES: f64 = 4.0;
@@ -114,8 +114,8 @@ impl Posterior {
             let likelihood = Likelihood::of(seen);
             for capacity in &self.rates {
                 for slope in SLOPES {
-                    // `logs` must be the first iterator. `zip` advances it first, so it takes no weight after the last
-                    // element of `logs`.
+                    // `logs` must be the first iterator. `zip` advances its first iterator first, so it takes no weight
+                    // after the last element of `logs`.
                     let logs = likelihood.logs(slope * (rate - capacity));
                     for (log, weight) in logs.into_iter().zip(weights.by_ref()) {
                         *weight += log;
@@ -131,7 +131,7 @@ impl Posterior {
         self.read(&self.below, share).exp()
     }
 
-    /// Index of the bound that limits the capacity. Of all bounds, its border has the lowest median.
+    /// Index of the bound that limits the capacity: the one whose border has the lowest median.
     pub(crate) fn limiting(&self) -> usize {
         let median = |bound: &usize| self.read(&self.cumulated(*bound), 0.5);
         (0..self.weights.len()).min_by(|a, b| median(a).total_cmp(&median(b))).unwrap_or(0)
@@ -143,8 +143,8 @@ impl Posterior {
         !(EDGE..=1.0 - EDGE).contains(&share)
     }
 
-    /// For each rate of the grid, the probability that the capacity is at most this rate. Each bound has a border, and
-    /// the capacity is the lowest border. So the capacity exceeds a rate only if all borders exceed it.
+    /// For each rate of the grid, the probability that the capacity is at most this rate. The capacity is the lowest of
+    /// the borders of all bounds. So the capacity exceeds a rate only if all borders exceed it.
     fn together(&self) -> Vec<f64> {
         let mut above = vec![1.0; self.rates.len()];
         for bound in 0..self.weights.len() {
@@ -238,14 +238,14 @@ impl Likelihood {
     }
 }
 
-/// Log likelihood of a trial that only shows on which side of the border its rate is. `by` is the distance by which the
-/// value that the model expects (the log odds of a share, or the logarithm of the mean divided by its limit) lies
-/// beyond the threshold that the trial passed; negative if the expected value is not beyond it.
+/// Log likelihood of a trial that only shows on which side of the border its rate is. `by` is the distance from the
+/// threshold that the trial passed to the value that the model expects; negative if the expected value is not beyond
+/// the threshold. Both are log odds of a share, or logarithms of the mean divided by its limit.
 fn beyond_log(by: f64) -> f64 {
     ((1.0 - GARBAGE) / (1.0 + (-by / PASSED_BY).exp()) + GARBAGE).ln()
 }
 
-/// A count of requests beyond a bound.
+/// Numbers of requests over and within a bound.
 struct Count {
     over: f64,
     within: f64,
@@ -277,9 +277,9 @@ impl Count {
     }
 }
 
-/// Log density, at `sum`, of the number of late requests, whose mean is `mean`. They come in clusters: the number of
-/// clusters is Poisson-distributed, and the size of a cluster is exponential with the mean `cluster`. If `sum` is zero,
-/// returns the log probability that there is no cluster.
+/// Returns the log density at `sum` of the number of late requests, which has the mean `mean`. Late requests come in
+/// clusters: the number of clusters is Poisson-distributed, and the size of a cluster is exponentially distributed with
+/// the mean `cluster`. If `sum` is zero, returns the log probability that there is no cluster.
 fn in_clusters(sum: f64, mean: f64, cluster: f64) -> f64 {
     let clusters = mean / cluster;
     if sum == 0.0 {
@@ -328,7 +328,8 @@ mod tests {
     #[test]
     fn clusters_are_a_distribution_with_their_mean_and_spread() {
         for (mean, cluster) in [(15.0, 8.0), (40.0, 4.0), (10.0, 16.0)] {
-            // Above zero, `in_clusters` is a density, so its moments are computed as integrals, by the midpoint rule.
+            // For sums above zero, `in_clusters` is a density, so its moments are computed as integrals, by the
+            // midpoint rule.
             let (step, mut whole, mut first, mut second) =
                 (0.01, in_clusters(0.0, mean, cluster).exp(), 0.0, 0.0);
             for place in 0..100_000 {

@@ -34,7 +34,7 @@ const SIDES: [f64; 2] = [0.5, 2.0];
 const PLACES: [f64; 3] = [0.5, 0.8, 0.2];
 /// Quantiles of the posterior at both ends of the interval.
 const ENDS: [f64; 2] = [0.025, 0.975];
-/// Allowed number of invalid trials, as share of the maximum number of trials.
+/// Allowed number of invalid trials, as a share of the maximum number of trials.
 const INVALID_SHARE: f64 = 1.0 / 3.0;
 /// Number of invalid trials that is always allowed.
 const INVALID_MIN: u32 = 4;
@@ -122,7 +122,7 @@ fn reasons_against(bounds: &[Bound], judgement: &Judgement) -> Vec<Reason> {
 }
 
 impl TrialSeen {
-    /// The result of a measured trial at `rate_per_s` for `bounds`. A saturated upstream makes the trial invalid,
+    /// Evaluates a trial measured at `rate_per_s` against `bounds`. A saturated upstream makes the trial invalid,
     /// except in a direct cell, where the upstream is the measured system.
     pub fn of(
         bounds: &[Bound],
@@ -357,9 +357,9 @@ impl Search {
         posterior
     }
 
-    /// The limit of the rig: the lowest rate of a trial that the generator or the upstream limited. Also returns which
-    /// of them limited more trials. Only rates above all valid trials count. `None` if the rig limited fewer than two
-    /// trials at these rates.
+    /// The limit of the rig, from the trials with rates above those of all valid trials: the lowest rate at which the
+    /// generator or the upstream was the limit, and which of them limited more trials. `None` if fewer than two of
+    /// these trials were limited so.
     fn limit_of_the_rig(&self) -> Option<(f64, Stopped)> {
         let counting = self.trials.iter().filter(|trial| trial.seen.is_ok());
         let greatest = counting.map(|trial| trial.rate_per_s).fold(0.0, f64::max);

@@ -22,7 +22,7 @@ const ASPECTS: [Aspect; 3] = [
     Aspect {
         name: "axes",
         of: |series| if series.axes.is_empty() { "none".into() } else { axes_words(&series.axes) },
-        remedy: "the axes have no value in common; measure both with at least one common value",
+        remedy: "the axes have no value in common; measure both sides with at least one common value",
     },
     Aspect {
         name: "loads",

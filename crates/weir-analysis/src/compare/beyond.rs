@@ -10,10 +10,10 @@
 //!   the values of B by the resolution of the metric. To test whether A is greater, it swaps A and B.
 //!
 //! The weights (`COUNTS_PART`) are chosen so that either test can decide without the other if each side has six
-//! repeats. Boschloo's test decides if five of six repeats of one side lie beyond the range, and none of the other
-//! side. The rank-sum test decides if all six repeats of one side rank behind all six of the other side. Both tests
-//! assume independent samples. For blocks of one run this is conservative, because a block makes counts and ranks of
-//! both sides more alike.
+//! repeats. Boschloo's test decides if five of the six repeats of one side, and none of the other side, lie beyond the
+//! range. The rank-sum test decides if all six repeats of one side rank after all six of the other side. Both tests
+//! assume independent samples. The blocks of one run make counts and ranks of both sides more alike, so for them the
+//! tests are conservative.
 
 use serde::Serialize;
 use statrs::distribution::{Binomial, Discrete, DiscreteCDF, Hypergeometric};
@@ -22,10 +22,10 @@ use crate::figures::figure::{Figure, Sample};
 
 /// Share of the error level that Boschloo's test gets. The rank-sum test gets the rest.
 const COUNTS_PART: f64 = 0.7;
-/// Boschloo's test assumes probabilities from 0 to 1, in this number of steps. Each probability applies to the repeats
-/// of both A and B. The p-value is the maximum error over all probabilities.
+/// Boschloo's test tries probabilities from 0 to 1, in this number of steps. Each probability applies to the repeats of
+/// both A and B. The p-value is the maximum error over all probabilities.
 const PROBABILITIES: u32 = 400;
-/// Relative tolerance for equal p-values, because of rounding.
+/// Relative tolerance within which p-values count as equal, because of rounding.
 const SAME: f64 = 1e-9;
 
 /// How many repeats of A and B lie beyond the measured range, for example because the gateway never recovered, and the
@@ -131,8 +131,8 @@ impl Ranked {
         ((2.0 * greater.min(less)).min(1.0), greater <= less)
     }
 
-    /// The lowest two-sided p-value that `others` repeats of the other side can give if they exceed the values of
-    /// `self`: the p-value that results if all of them lie beyond the measured range.
+    /// The lowest possible two-sided p-value if the other side has `others` repeats and greater values than `self`. It
+    /// results if all those repeats lie beyond the measured range.
     fn least(&self, others: usize) -> f64 {
         let worst = Self(vec![f64::INFINITY; others]);
         self.test(&worst, Allowed { factor: 1.0, step: 0.0 }).0
@@ -181,9 +181,9 @@ fn fisher(a: Counted, b: Counted) -> f64 {
     of_b.sf(b.beyond as u64 - 1)
 }
 
-/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). Consider every
-/// choice of as many values as `b` has, from `a` and `b` together. The p-value is the share of choices whose rank sum
-/// is at least the rank sum of `b`.
+/// The one-sided p-value of the hypothesis that `b` does not rank higher than `a` (rank-sum test). Considers every way
+/// to choose as many values as `b` has from the values of `a` and `b` together. The p-value is the share of these
+/// choices whose rank sum is at least the rank sum of `b`.
 fn higher_ranks(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
     all.sort_by(f64::total_cmp);

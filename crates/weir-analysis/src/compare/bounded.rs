@@ -1,4 +1,4 @@
-//! Computes the ratio of B and A from values that have only bounds. A claim must hold for all values within the bounds.
+//! Computes the ratio of B to A from values that have only bounds. A claim must hold for all values within the bounds.
 
 use super::effect::{Effect, Reading};
 use crate::figures::figure::{Figure, Range};

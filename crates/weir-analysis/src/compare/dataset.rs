@@ -30,7 +30,7 @@ pub struct Dataset {
 pub enum Source {
     /// A run of weir.
     Run(Box<RunSource>),
-    /// Files of another program, with unknown conditions.
+    /// Files of another program, which state no test conditions.
     Foreign {
         /// The program: `Locust`.
         program: &'static str,
@@ -319,7 +319,7 @@ fn at_the_load_point(cpu: &Figure, p50: &Figure) -> Figure {
         marked.reasons.extend(was_overloaded(repeated).then_some(Reason::Overloaded));
         marked
     });
-    // CPU times are positive. If a value is zero or negative, the values are differences of two CPU times.
+    // CPU times are always positive. So if a value is zero or negative, the values are differences of two CPU times.
     match cpu.repeats.iter().filter_map(Repeated::value).all(|value| value > 0.0) {
         true => Figure::of(marked.collect()),
         false => Figure::of_difference(marked.collect()),

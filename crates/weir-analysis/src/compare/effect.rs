@@ -87,7 +87,7 @@ impl Effect {
         }
     }
 
-    /// Minimum detectable effect, as share, with 80 % power for this noise and number of repeats (Bloom, Evaluation
+    /// Minimum detectable effect, as a share, with 80 % power for this noise and number of repeats (Bloom, Evaluation
     /// Review 19, 1995). The logarithm of 1 + effect is the sum of `margin`, half the width of the interval at `level`,
     /// and the allowance for chance. An infinite effect becomes the largest float.
     pub(crate) fn smallest(&self, margin: f64, level: f64) -> f64 {
@@ -177,7 +177,7 @@ impl Reading {
         Some(of(self.first)?.max(of(second)?))
     }
 
-    /// Replaces unknown ends of the interval: the lower end by `lowest`, the upper end by `highest`.
+    /// Replaces unknown bounds of the interval: the lower bound with `lowest`, the upper bound with `highest`.
     fn open(&self, [low, high]: [f64; 2], [lowest, highest]: [f64; 2]) -> [f64; 2] {
         let [no_low, no_high] = self.unknown;
         [if no_low { lowest } else { low }, if no_high { highest } else { high }]

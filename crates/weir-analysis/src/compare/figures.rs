@@ -39,7 +39,7 @@ pub struct FigureComparison {
     pub interval: Option<[f64; 2]>,
     /// Confidence of this single interval, after Holm's correction.
     pub confidence: Option<f64>,
-    /// Margin within which A and B count as the same, as share.
+    /// Margin within which A and B count as the same, as a share.
     pub margin: f64,
     /// The verdict; `None` if this metric gets no verdict in this load, or if none was requested.
     pub verdict: Option<Verdict>,
@@ -47,7 +47,7 @@ pub struct FigureComparison {
     pub why: String,
     /// True if the verdict is decided, or if *better* or *worse* is possible with this number of repeats.
     pub is_decidable: bool,
-    /// Minimum detectable difference with the same repeats and noise, as share, with 80 % power.
+    /// Minimum detectable difference, as a share, with the same repeats and noise and 80 % power.
     pub smallest_effect: Option<f64>,
     /// Difference between the direct baselines of two runs, which should be equal; `None` within one run.
     pub bias: Option<Bias>,
@@ -67,8 +67,8 @@ pub struct FigureComparison {
 pub struct Bias {
     /// The ratio of the geometric means.
     pub ratio: f64,
-    /// 95 % interval of the ratio. It is not corrected for several metrics, because a missed bias is worse than a false
-    /// alarm.
+    /// 95 % interval of the ratio. It is not corrected for multiple comparisons, because a missed bias is worse than a
+    /// false alarm.
     pub interval: [f64; 2],
 }
 
@@ -191,10 +191,10 @@ pub(super) fn finished(drafts: Vec<Vec<Draft>>, alpha: f64) -> Vec<Vec<FigureCom
     drafts.into_iter().map(&mut finish).collect()
 }
 
-/// The two-sided error level of each draft; `None` if the draft gets no verdict. There are two families of drafts, each
-/// with the joint error `alpha`: with an interval, and with repeats beyond the measured range (such as `> timeout`).
-/// The second family uses exact tests. With few repeats, these tests cannot reach the low p-values that one large
-/// family requires.
+/// Returns the two-sided error level of each draft; `None` if the draft gets no verdict. Drafts with an interval form
+/// one family. Drafts with repeats beyond the measured range (such as `> timeout`) form a second one. Each family has
+/// the joint error `alpha`. The second family uses exact tests. With few repeats, these tests cannot reach the low
+/// p-values that one large family would require.
 fn levels(drafts: &[&Draft], alpha: f64) -> Vec<Option<f64>> {
     let mut levels = vec![None; drafts.len()];
     for is_beyond in [false, true] {
@@ -309,8 +309,8 @@ impl Draft {
     }
 
     /// Corrects the ratio for the speed of the host. If the rig's CPU time differs significantly between A and B, the
-    /// rig may have done different work. The uncorrected effect is then kept as second reading, and claims must hold
-    /// for both.
+    /// rig may have done different work. The uncorrected effect is then kept as a second reading, and claims must hold
+    /// for both readings.
     fn correct_host_speed(&mut self, rig_a: &Figure, rig_b: &Figure) {
         if self.is_bounded {
             return;
@@ -343,15 +343,15 @@ impl Draft {
         self.margin.ln_1p()
     }
 
-    /// The logarithm of the bias, without its sign, if the bias is significant, else zero.
+    /// The absolute logarithm of the bias if the bias is significant, else zero.
     fn log_bias(&self) -> f64 {
         self.bias.filter(Bias::excludes_one).map_or(0.0, |bias| bias.ratio.ln().abs())
     }
 
     fn is_within_bias(&self) -> bool {
         match &self.beyond {
-            // With repeats beyond the measured range, there is no ratio to compare with the bias. So any significant
-            // bias counts as a possible explanation of the difference.
+            // If there are repeats beyond the measured range, no ratio exists to compare with the bias. So any
+            // significant bias counts as a possible explanation of the difference.
             Some(_) => self.log_bias() > 0.0,
             None => self.effect.is_some_and(|effect| effect.first.log_ratio.abs() <= self.log_bias()),
         }
@@ -463,7 +463,7 @@ fn other_load_point(a: Option<LoadPoint>, b: Option<LoadPoint>) -> Option<String
     (a != b).then(|| "CPU time is compared only at the same number of connections or the same rate".into())
 }
 
-/// The ratio B / A of the direct baselines. `None` if A or B has fewer than two valid repeats or a value beyond the
+/// The ratio B / A of the direct baselines. `None` if A or B has fewer than two valid repeats, if a value is beyond the
 /// timeout, or if the values do not vary.
 fn bias(a: &Figure, b: &Figure) -> Option<Bias> {
     let values = |figure: &Figure| valid(figure).into_iter().map(|(_, value)| value).collect::<Vec<f64>>();
@@ -484,7 +484,7 @@ fn counted(repeats: &[Repeated]) -> Vec<(u32, f64)> {
     counted.filter_map(|repeated| Some((repeated.repeat, repeated.value()?))).collect()
 }
 
-/// The reasons of invalid repeats in A and B, in parentheses; empty without any.
+/// The reasons why repeats in A and B are invalid, in parentheses; empty if there are none.
 fn invalid(a: &Figure, b: &Figure) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (reason, _) in a.reasons().into_iter().chain(b.reasons()) {

@@ -3,8 +3,8 @@
 //!
 //! Holm (Scandinavian Journal of Statistics 6, 1979) tests the lowest p-value at `alpha / m`, the next at `alpha / (m -
 //! 1)` and so on, and stops at the first p-value that is too large. Each interval gets the level of its test. All
-//! intervals after the first failure get the level of that failure. So an interval lies wholly beyond its margin
-//! exactly if Holm's test rejects its hypothesis. Together, the intervals are the simultaneous intervals of Holm's test
+//! intervals after the first failure get the level of that failure. So an interval lies wholly beyond its margin if and
+//! only if Holm's test rejects its hypothesis. Together, the intervals are the simultaneous intervals of Holm's test
 //! (Strassburger and Bretz, Statistics in Medicine 27, 2008).
 
 /// The two-sided error level of each interval, so that the joint error is at most `alpha`.

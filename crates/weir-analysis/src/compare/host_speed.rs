@@ -27,8 +27,8 @@ pub struct HostSpeed {
     pub rig: f64,
     /// 95 % interval of `rig`.
     pub rig_interval: [f64; 2],
-    /// Exponent of the relation between the ratios B / A: the gateways' ratio grows with this power of the rig's ratio.
-    /// 1 if gateways and rig slow down alike, 0 if their speeds are unrelated.
+    /// Exponent of the fit: the gateways' ratio B / A is proportional to the rig's ratio B / A raised to this power. 1
+    /// if gateways and rig slow down alike, 0 if their speeds are unrelated.
     pub power: f64,
 }
 

@@ -134,8 +134,8 @@ fn has_load(a: &Dataset, b: &Dataset, load: &str) -> Result<(), CompareError> {
 }
 
 impl Matched<'_> {
-    /// Lists the series that only A or only B has. Omits a series that holds only findings if a compared series, or a
-    /// listed series with values of a load, has the same gateway and load.
+    /// Lists the series that only A or only B has. Omits a series that holds only findings if another series with the
+    /// same gateway and load is compared, or is listed with values of a load.
     pub(super) fn unmatched(&self, a: &Dataset, b: &Dataset) -> Vec<String> {
         let pairs_of_a: Vec<&Series> = self.pairs.iter().map(|(one, _)| *one).collect();
         let pairs_of_b: Vec<&Series> = self.pairs.iter().map(|(_, other)| *other).collect();
@@ -177,9 +177,9 @@ impl Matched<'_> {
         failed
     }
 
-    /// States which values of findings A has and B lacks. For example, a gateway in B never recovers, or a search finds
-    /// no capacity. Reports only metrics for which `is_open` returns true. The caller selects the metrics with a
-    /// verdict other than *worse*.
+    /// Describes values of findings that A has and B lacks, for example because a gateway in B never recovers, or a
+    /// search finds no capacity. Reports only metrics for which `is_open` returns true: the caller selects metrics
+    /// with a verdict other than *worse*.
     pub(super) fn not_reached(
         &self,
         a: &Dataset,
@@ -210,8 +210,8 @@ impl Matched<'_> {
     }
 }
 
-/// States in how many repeats there is no value: `no capacity found in 5 of 6 repeats`. Repeats that rig or host made
-/// invalid are not counted. `None` if a repeat has a value.
+/// States in how many repeats there is no value: `no capacity found in 5 of 6 repeats`. Repeats that the rig or the
+/// host made invalid are not counted. `None` if a repeat has a value.
 fn missed(measure: Measure, figure: &Figure) -> Option<String> {
     let words = |repeated: &Repeated| match repeated.sample {
         Sample::BeyondTimeout => Some(measure.beyond_words()),
@@ -227,7 +227,7 @@ fn missed(measure: Measure, figure: &Figure) -> Option<String> {
     Some(format!("{first} in {} of {}", said.len(), counted(figure.repeats.len() as u64, "repeat")))
 }
 
-/// Whether the gateway causes this reason, not the rig or the host.
+/// Whether this reason is caused by the gateway, not by the rig or the host.
 fn is_of_gateway(reason: &Reason) -> bool {
     matches!(reason, Reason::Errors | Reason::Overloaded | Reason::Throttled | Reason::NotStationary)
 }

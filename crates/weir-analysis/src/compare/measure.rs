@@ -7,11 +7,11 @@ use serde::{Serialize, Serializer};
 use crate::figures::latencies::LATENCIES;
 use crate::findings::{Better, Column, Compared, Unit, compared};
 
-/// Margin of CPU time per request, as share (`docs/method.md#comparison`).
+/// Margin of CPU time per request, as a share (`docs/method.md#comparison`).
 const CPU_MARGIN: f64 = 0.05;
-/// Margin of throughput, and of median and mean latency, as share.
+/// Margin of throughput, and of median and mean latency, as a share.
 const MIDDLE_MARGIN: f64 = 0.10;
-/// Margin of all latencies except median and mean, as share.
+/// Margin of all latencies except median and mean, as a share.
 const TAIL_MARGIN: f64 = 0.25;
 
 /// A metric of a comparison.
@@ -87,8 +87,8 @@ impl Measure {
         }
     }
 
-    /// The name in tables and sentences: `CPU per request`, `p99 latency`. A column of a finding keeps its
-    /// [`Measure::name`], because its heading is ambiguous outside the table of the finding.
+    /// The name in tables and sentences: `CPU per request`, `p99 latency`. For a column of a finding, this is
+    /// [`Measure::name`], because the column's heading is ambiguous outside the table of the finding.
     pub fn title(self) -> String {
         match self {
             Self::Throughput => "throughput".into(),
@@ -167,7 +167,7 @@ impl Serialize for Measure {
     }
 }
 
-/// Margins of metrics, as share: differences within the margin count as the same.
+/// Margins of metrics, as shares: differences within the margin count as no difference.
 ///
 /// A margin of 10 % covers ratios from 1/1.1 to 1.1. It is symmetric on logarithms, so A against B and B against A get
 /// opposite verdicts.

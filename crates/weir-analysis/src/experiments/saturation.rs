@@ -10,7 +10,7 @@ use crate::points::{Point, Row};
 use super::trend::{self, Level};
 use super::{DataLimit, connections};
 
-/// Throughput of a gateway by number of connections, with one CPU and memory limit of its data plane.
+/// Throughput of a gateway by number of connections, for one combination of CPU and memory limits of its data plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
     /// The gateway's name.
@@ -190,7 +190,9 @@ impl Subject<'_> {
                 self.gateway,
                 self.limit.words()
             ),
-            None => format!("{} has no CPU limit that {with} can saturate{trend}.{least}", self.gateway),
+            None => {
+                format!("{} has no CPU limit, so {with} cannot saturate one{trend}.{least}", self.gateway)
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn best<'a>(levels: &[Level<'a>]) -> Option<Level<'a>> {
     levels.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).copied()
 }
 
-/// The trend of `levels`, sorted by connections; `None` for fewer than two.
+/// The trend of `levels`, which are sorted by connections; `None` for fewer than two levels.
 pub(super) fn trend(levels: &[Level<'_>]) -> Option<Trend> {
     let [first, .., last] = levels else { return None };
     let best = best(levels)?;

@@ -28,8 +28,8 @@ fn reached(full: &[&Saturation], free: &[&Saturation], limit: &DataLimit, full_s
         .map(|(at, names)| format!("reached by {} {at}", join(names)))
         .collect();
     let not_reached = |saturation: &&Saturation| {
-        // If a load is excluded, the sentence names the valid loads: it is unknown whether the excluded load saturated
-        // the limit.
+        // If a load is excluded, the sentence names the valid loads, because it is unknown whether the excluded load
+        // saturated the limit.
         let is_whole = saturation.counted_at.len() == limit.closed.len();
         let numbers: Vec<String> = saturation.counted_at.iter().map(u32::to_string).collect();
         let with = match saturation.counted_at.as_slice() {

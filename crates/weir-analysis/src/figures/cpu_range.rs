@@ -12,7 +12,7 @@ const ROUNDING_S: f64 = 1e-6;
 /// Minimum and maximum CPU use of the data plane in single seconds of the sustained phases, as share of its CPU limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CpuRange {
-    /// CPU use in the second with the lowest use, as share of the CPU limit.
+    /// CPU use in the second with the lowest use, as a share of the CPU limit.
     pub least: f64,
     /// Maximum CPU use in a single second, as share of the limit.
     pub greatest: f64,
@@ -34,8 +34,8 @@ pub(crate) fn cpu_range(repeats: &[Repeat<'_>]) -> Option<CpuRange> {
     Some(CpuRange { least, greatest, counts })
 }
 
-/// CPU use as share of the limit, in each complete second of the phase. If no such second was sampled, the share in the
-/// whole phase.
+/// CPU use as a share of the limit, one value per complete second of the phase. If no complete second was sampled,
+/// contains only the share in the whole phase.
 fn shares(repeat: &Repeat<'_>) -> Vec<f64> {
     let (parts, measurement) = (&repeat.cell.parts, repeat.measurement);
     let Some(limit_cpus) = data_limit_cpus(parts) else { return Vec::new() };

@@ -36,7 +36,7 @@ const OTHERS: [Reason; 5] = [
 
 impl ErrorShare {
     pub(crate) fn of(repeat: &Repeat<'_>) -> Self {
-        // Each of `OTHERS` can make latency invalid, so it is enough to check the reasons why latency is invalid.
+        // Every reason in `OTHERS` can make latency invalid, so only the reasons for invalid latency are checked.
         let reasons = repeat.reasons(Metric::Latency).iter().copied();
         let reasons: Vec<Reason> = reasons.filter(|reason| OTHERS.contains(reason)).collect();
         let requests = &repeat.measurement.record.result.requests;

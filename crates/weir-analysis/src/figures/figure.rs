@@ -34,8 +34,8 @@ pub struct Repeated {
     pub sample: Sample,
     /// Why the value is invalid; empty means *valid*.
     pub reasons: Vec<Reason>,
-    /// Bounds of a value that interference, such as host noise, may have changed. If there are no bounds, a valid value
-    /// is exact and an invalid one unknown.
+    /// Bounds of a value that interference, such as host noise, may have changed. Without bounds, the value is exact if
+    /// it is valid, and unknown if it is invalid.
     pub range: Range,
 }
 
@@ -62,7 +62,7 @@ impl Range {
         Self { low: side(self.low, other.high), high: side(self.high, other.low) }
     }
 
-    /// Maps both bounds by `of`, which must grow with its argument.
+    /// Maps both bounds with `of`, which must be an increasing function.
     pub(crate) fn map(self, of: impl Fn(f64) -> f64) -> Self {
         Self { low: self.low.map(&of), high: self.high.map(&of) }
     }
@@ -122,7 +122,7 @@ impl Figure {
         Self::with(repeats, Method { scale: Scale::Linear, looks: Looks::Once })
     }
 
-    /// Computes a metric from positive valid values, one per repeat; `None` means not measured.
+    /// Computes a metric from one positive, valid value per repeat. A value of `None` means not measured.
     pub fn of_valid(values: impl IntoIterator<Item = Option<f64>>) -> Self {
         Self::of_judged(values.into_iter().map(|value| (value, Vec::new())))
     }

@@ -1,4 +1,5 @@
-//! Intervals over repeats: t intervals on logarithms, or on the values for differences (`docs/method.md#repeats`).
+//! Intervals over repeats: t intervals of the logarithms, or of the values themselves for differences
+//! (`docs/method.md#repeats`).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};

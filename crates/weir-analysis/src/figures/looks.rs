@@ -1,9 +1,9 @@
 //! Intervals of values that were evaluated more than once (`docs/method.md#looks`).
 //!
 //! A t interval holds for a number of repeats that was fixed beforehand. If repeats are added until the result is
-//! precise enough, one of these evaluations ("looks") may succeed by chance. The intervals here hold at all looks
-//! together, for any stopping rule: they are a sequential t confidence sequence. With n values, their t statistic t and
-//! c² = [`PRECISION`], the Bayes factor
+//! precise enough, the result is evaluated several times, and one of these evaluations ("looks") may succeed by chance.
+//! The intervals here hold at all looks together, for any stopping rule: they are a sequential t confidence sequence.
+//! With n values, their t statistic t and c² = [`PRECISION`], the Bayes factor
 //!
 //! ```text
 //! B = sqrt(c² / (n + c²)) ((1 + x) / (1 + x c² / (n + c²)))^(n/2),   x = t² / (n - 1)
@@ -70,7 +70,7 @@ mod tests {
         assert!((3.5..4.5).contains(&reach(10.0, 0.05)), "{}", reach(10.0, 0.05));
     }
 
-    /// Normal numbers by Box and Muller, from a linear congruential generator.
+    /// Normally distributed numbers (Box-Muller transform) from a linear congruential generator.
     struct Normal(u64);
 
     impl Normal {

@@ -11,7 +11,7 @@ use crate::points::conclusions::with_interval;
 /// Quantiles that conclusions use.
 const QUOTED: [&str; 2] = ["p50", "p99"];
 
-/// Removes the headline mark from metrics with wide intervals: the farther end is more than `allowed` away from the
+/// Removes the headline mark from a metric if the farther end of its interval is more than `allowed` away from the
 /// mean. `allowed` is a share of the mean. For added latency, which may be near zero, it is a share of the gateway's
 /// total latency.
 pub(crate) fn mark(row: &mut Row, allowed: f64) {

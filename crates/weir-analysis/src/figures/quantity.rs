@@ -2,7 +2,7 @@
 
 pub use weir_results::words::{count, counted, plural};
 
-/// From this size on, numbers are printed with an exponent, because a float has no more digits.
+/// From this size on, numbers are printed with an exponent, because an `f64` has only about 15 significant digits.
 const ALL_DIGITS_MAX: f64 = 1e15;
 
 /// A number with three significant digits, but always its whole integer part: `1,234`, `123`, `12.3`, `0.123`. From
@@ -115,7 +115,7 @@ pub fn money(amount: f64) -> String {
     let is_small = amount > 0.0 && amount < 1.0;
     let places = if is_small { (2 - amount.log10().floor() as i32).min(PLACES_MAX) } else { 2 };
     let scale = 10_u64.pow(places as u32);
-    // Rounds like the script of the HTML page: once, to an integer, with halves up.
+    // Rounds like the script of the HTML page: once, to an integer, with halves rounded up.
     let units = (amount * scale as f64).round() as u64;
     format!("{}.{:0width$}", count(units / scale), units % scale, width = places as usize)
 }

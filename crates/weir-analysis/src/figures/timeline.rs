@@ -129,7 +129,7 @@ fn length(seconds: usize, steps_max: usize) -> usize {
     seconds.div_ceil(steps_max.max(1)).max(1)
 }
 
-/// Splits warm-up and phase into steps of equal length.
+/// Splits the warm-up and the sustained phase into equally long steps.
 fn steps(seconds: &[LoadSecond], steps_max: usize) -> impl Iterator<Item = &[LoadSecond]> {
     let length = length(seconds.len(), steps_max);
     seconds.chunk_by(|one, next| one.sustained == next.sustained).flat_map(move |phase| phase.chunks(length))

@@ -85,7 +85,7 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.tables.is_empty()).then_some(finding)
 }
 
-/// A table for each kind of load, with gateways and rig at each rate.
+/// A table per kind of load, with a row for each gateway and for the rig at each rate.
 fn by_rate(measured: &Measured<'_>, added: &AddedLatency) -> Vec<Table> {
     let table = |curve: &AddedCurve| {
         let of_curve = curve.points.iter().map(|place| &measured.points[*place]);
@@ -184,7 +184,7 @@ fn costs(costs: &[AuthenticationCost]) -> Table {
     }
 }
 
-/// The table of every repeat of every open load.
+/// The table with a row for every repeat of every open load.
 fn repeats(repeats: &[RepeatRow]) -> Table {
     let row = |of: &RepeatRow| {
         let repeat = of.repeat.saturating_add(1);

@@ -1,5 +1,6 @@
 //! Compares the number of upstream requests with the number of client requests. This requires an upstream that counts
-//! its requests by kind. Authenticating clients at the upstream, for example, adds upstream requests.
+//! its requests by kind. A gateway that authenticates clients at the upstream, for example, sends additional upstream
+//! requests.
 
 use std::collections::BTreeMap;
 

@@ -208,7 +208,7 @@ fn ratio(figure: &FigureComparison) -> Value {
     }
 }
 
-/// The conclusion for a gateway with one value of each axis other than the size.
+/// The conclusion for one gateway at one value of each axis except the control plane's size.
 fn sentence(places: &[Place<'_>]) -> String {
     let subject = with_axes(places[0].gateway, &places[0].others);
     let mut compared: Vec<Compared<'_>> = Vec::new();

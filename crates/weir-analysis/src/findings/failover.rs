@@ -31,7 +31,7 @@ pub struct FaultCourse {
     pub axes: Axes,
     /// Name of the load.
     pub load: String,
-    /// Stages from each fault to the next. The first stage is the time before all faults, if there is any.
+    /// Stages from each fault to the next. The stage before the first fault is listed only if requests were sent in it.
     pub stages: Vec<FaultStage>,
 }
 
@@ -286,13 +286,13 @@ pub(super) const P50: (&str, f64) = ("p50", 0.5);
 /// The quantile p99: its name, and its position from 0 to 1.
 pub(super) const P99: (&str, f64) = ("p99", 0.99);
 
-/// Latency in the seconds of `part`, from a load with faults or a burst of silent connections, at the quantile `share`
-/// (0 to 1). Reasons in `CAUSED` do not make the latency invalid.
+/// The latency quantile `share` (0 to 1) in the seconds of `part`. The load has faults or a burst of silent
+/// connections. Reasons in `CAUSED` do not make the latency invalid.
 pub(super) fn disturbed(repeat: &Repeat<'_>, (name, share): (&str, f64), part: &Seconds<'_>) -> Repeated {
     repeat.judged_part(name, share, part, &CAUSED)
 }
 
-/// Reasons that faults cause on purpose.
+/// Reasons for invalidity expected with faults.
 const CAUSED: [Reason; 3] = [Reason::Errors, Reason::Overloaded, Reason::NotStationary];
 
 /// Complete responses per second in the given seconds of each repeat. The drain is left out.
@@ -324,8 +324,9 @@ pub(super) fn stages(measurement: &Measurement) -> Vec<Stage<'_>> {
 }
 
 impl Stage<'_> {
-    /// Time from the fault to the end of the last second with an error. In the stage before all faults, the time starts
-    /// at the first second of the stage. Zero without errors; `None` if errors last until the end of the stage.
+    /// Time from the fault to the end of the last second with an error. In the stage before the first fault, the time
+    /// starts at the first second of the stage. Zero if there are no errors; `None` if errors last until the end of the
+    /// stage.
     fn wrong_for_s(&self) -> Option<f64> {
         let first_s = self.seconds.0.first().map_or(0.0, |second| second.t_s);
         let from_s = self.fault.map_or(first_s, |fault| fault.t_s);

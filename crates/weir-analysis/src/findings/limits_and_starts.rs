@@ -216,7 +216,7 @@ fn limit_cpus(cell: &Cell) -> Option<f64> {
     axis.or_else(|| data.map(|part| part.limit_cpus).sum::<Option<f64>>().filter(|cpus| *cpus > 0.0))
 }
 
-/// Orders limits ascending; no limit comes last.
+/// Orders limits ascending, with `None` (no limit) last.
 fn by_limit(a: Option<f64>, b: Option<f64>) -> std::cmp::Ordering {
     a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY))
 }

@@ -64,8 +64,8 @@ pub struct Column {
     pub unit: Unit,
     /// Whether lower or higher values are better; `None` if neither is, as for text.
     pub better: Option<Better>,
-    /// Importance in narrow terminals, from 1. The least important columns are left out first, columns with [`KEEP`]
-    /// never.
+    /// Importance in narrow terminals, from 1. The least important columns are left out first. Columns with [`KEEP`]
+    /// are never left out.
     #[serde(skip)]
     pub keep: u8,
     /// How `weir compare` judges the column; `None` if it is not compared.
@@ -87,7 +87,8 @@ pub struct Column {
     /// Whether tables show the column's values without their intervals.
     #[serde(skip)]
     pub bare: bool,
-    /// Whether the column stands before the gateway column. Adjacent rows with the same value then print it once.
+    /// Whether the column comes before the gateway column. Tables print its value only once for adjacent rows that are
+    /// equal in all such columns.
     #[serde(skip)]
     pub leads: bool,
     /// Whether the column helps to group rows. Adjacent rows of a gateway form a group if they are equal in every
@@ -104,7 +105,7 @@ pub const KEEP: u8 = 9;
 pub struct Compared {
     /// Name of the metric on command lines: `failover.p99`.
     pub metric: &'static str,
-    /// Margin, as share: smaller differences count as the same.
+    /// Margin, as a share: smaller differences count as equal.
     pub margin: f64,
     /// Resolution in the unit of the column: values below it count as equal.
     pub resolution: Option<f64>,
@@ -160,7 +161,7 @@ pub enum Unit {
     Cores,
 }
 
-/// The values of a gateway at one load with its axes.
+/// One gateway's values at one load, for one set of axis values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The gateway's name.
@@ -459,8 +460,9 @@ impl Value {
         Self::Valid { valid: figure.valid, planned, reasons }
     }
 
-    /// The number of valid repeats of `figure`, a value of `row`, and the reasons of the invalid repeats. A reason is
-    /// marked as expected if it is throttling in a closed loop, or a limit of the rig in a direct baseline.
+    /// Returns the number of valid repeats of `figure` and the reasons of the invalid repeats. `figure` is a value of
+    /// `row`. A reason is marked as expected if it is throttling in a closed loop, or a limit of the rig in a direct
+    /// baseline.
     pub fn valid_of_row(row: &points::Row, figure: &Figure, is_closed: bool) -> Self {
         let measured = figure.repeats.len();
         let name = |(reason, n): (Reason, usize)| {

@@ -1,5 +1,5 @@
-//! Finding: throughput through each gateway as share of the direct baseline, for each limit of the data plane and each
-//! number of users.
+//! Finding: throughput through each gateway as a share of the direct baseline, for each limit of the data plane and
+//! each number of users.
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::users::of_point;

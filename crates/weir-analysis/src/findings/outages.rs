@@ -38,7 +38,7 @@ pub(super) fn sentences(group: &Group<'_>, gateway: &str) -> Vec<String> {
     (0..most).filter_map(sentence).collect()
 }
 
-/// A sentence for each failed service that some gateways do not use.
+/// For each failed service that some gateways do not use, a sentence that names these gateways.
 pub(super) fn without(group: &Group<'_>) -> Vec<String> {
     let faulted = |gateway: &str| -> BTreeSet<&str> {
         let repeats = group.repeats(gateway).into_iter().flat_map(|repeats| repeats.iter());

@@ -48,8 +48,8 @@ static COLUMNS: [Column; 4] = [
     Column::of("valid", "Valid repeats", Unit::Text, 7),
 ];
 
-/// A fault that stops a server or service, with the seconds of the load until the next such fault. The server or
-/// service may return within these seconds.
+/// A fault that stops a server or service, with the per-second records of the load from this fault to the next such
+/// fault. The server or service may return in between.
 struct Stage<'a> {
     fault: &'a FaultEvent,
     seconds: Seconds<'a>,

@@ -71,8 +71,8 @@ fn find(measured: &Measured<'_>, _: &mut Former) -> Option<Finding> {
     (!finding.sentences.is_empty()).then_some(finding)
 }
 
-/// For each gateway, axes and `many`, selects the cost at the highest rate with a valid `ratio`. If no `ratio` is
-/// valid, selects the cost at the lowest rate.
+/// Selects one cost for each combination of gateway, axes, `path` and `many`: the one at the highest rate with a valid
+/// `ratio`. If no `ratio` is valid, selects the one at the lowest rate.
 fn highest_shared(costs: &[RouteCost]) -> Vec<&RouteCost> {
     let key = |of: &RouteCost| (of.gateway.clone(), of.axes.clone(), of.path.clone(), of.many);
     let rank = |of: &RouteCost| match of.ratio.is_valid() {

@@ -74,7 +74,7 @@ pub struct Quiet {
     pub sent: u64,
     /// p99 of the sustained phase without changes, nanoseconds.
     pub p99_ns: Figure,
-    /// p99 of the phase with changes divided by `p99_ns`, in the same repeat.
+    /// p99 of the phase with changes, divided by `p99_ns` of the same repeat.
     pub p99_ratio: Figure,
 }
 

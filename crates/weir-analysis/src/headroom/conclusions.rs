@@ -61,7 +61,7 @@ fn scales(found: &Scalability) -> String {
         (None, why) => {
             let why = why.unwrap_or_default();
             return format!(
-                "{who}: the Universal Scalability Law for throughput by {over} ({}) has no fit: {why}.",
+                "{who}: no fit of the Universal Scalability Law to throughput by {over} ({}): {why}.",
                 found.load
             );
         }

@@ -21,7 +21,7 @@ pub const CURVE_LATENCIES: [&str; 3] = ["p50", "p90", "p99"];
 /// Minimum number of points of a curve.
 const SPOTS_MIN: usize = 3;
 
-/// The knee is searched in this latency, because tails rise first.
+/// The knee is located on the curve of this latency, because tails rise first.
 const KNEE_OF: &str = "p99";
 
 /// A gateway's latency against throughput, with one value of each axis.
@@ -37,7 +37,7 @@ pub struct Curve {
     pub model: ArrivalModel,
     /// Points by ascending rate or connections.
     pub spots: Vec<CurveSpot>,
-    /// For each of [`CURVE_LATENCIES`] the fit through the valid points.
+    /// The fit through the valid points, for each of [`CURVE_LATENCIES`].
     pub fits: Vec<(String, Fitted<Fit>)>,
     /// The knee of p99, by Kneedle. It is drawn, but not used for sizing.
     pub knee: Option<Knee>,
@@ -56,7 +56,7 @@ pub struct CurveSpot {
     pub latency_ns: Vec<(String, Figure)>,
     /// Cores used by the data plane divided by its CPU limit; not measured for a step.
     pub cpu_share_of_limit: Figure,
-    /// CPU time of the data plane per completed request, microseconds; not measured for a step.
+    /// CPU time of the data plane per completed request, microseconds. It is not measured for steps of a load.
     pub cpu_us_per_request: Figure,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn curves(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<C
     curves
 }
 
-/// The scenario's load with several rates from which `load` was made: `curve` for `curve-500`. `None` for a load with a
+/// The scenario's load with several rates to which `load` belongs: `curve` for `curve-500`. `None` for a load with a
 /// single rate.
 pub(super) fn family(run: &Run, load: &str) -> Option<String> {
     let loads = run.scenario.get("loads").and_then(Value::as_object)?;
@@ -222,10 +222,10 @@ fn step(repeats: &Repeats<'_>, place: usize) -> CurveSpot {
 }
 
 /// Fits the Universal Scalability Law to throughput as a function of connections, and as a function of cores.
-/// Throughput by connections comes from loads with steps, and from closed loads that differ in their number of
-/// connections. There is no entry for a load with fewer than [`SPOTS_MIN`] steps, for fewer than [`USL_POINTS_MIN`]
-/// closed loads, or without a CPU limit of at least [`USL_CORES_MIN`] whole cores. If the valid points do not allow a
-/// fit, the entry holds the reason instead.
+/// Throughput by connections comes from loads with at least [`SPOTS_MIN`] steps, and from at least [`USL_POINTS_MIN`]
+/// closed loads that differ in their number of connections. Throughput by cores needs a CPU limit of at least
+/// [`USL_CORES_MIN`] whole cores. Without these, there is no entry. If the valid points do not allow a fit, the entry
+/// holds the reason instead.
 pub(super) fn scalability(
     groups: &[Group<'_>],
     points: &[Point],

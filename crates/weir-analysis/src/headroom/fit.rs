@@ -12,11 +12,11 @@ use crate::figures::quantity::{percent, rate};
 
 /// Minimum number of points for a fit of three parameters.
 const POINTS_MIN: usize = 5;
-/// Maximum [`Fit::deviation`] of an accepted fit, as share.
+/// Maximum [`Fit::deviation`] of an accepted fit, as a share.
 const DEVIATION_MAX: f64 = 0.25;
 /// Maximum ratio of the fitted limit to the highest rate. Above it, the data do not show the limit.
 const LIMIT_MAX: f64 = 4.0;
-/// Minimum rise of the curve from the lowest to the highest rate, as factor.
+/// Minimum rise of the curve from the lowest to the highest rate, as a factor.
 const RISE_MIN: f64 = 1.2;
 /// Starting values for the fitted limit, relative to the highest rate. With 0.1, the limit starts 10 % above this rate.
 const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
@@ -24,7 +24,7 @@ const STARTS: [f64; 6] = [0.003, 0.02, 0.1, 0.4, 1.5, 5.0];
 /// A fitted curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fit {
-    /// Latency far below the limit, nanoseconds.
+    /// Latency at rates far below the limit, nanoseconds.
     pub base_ns: f64,
     /// Weight of the queueing term. Its unit is ns × requests/s.
     pub work: f64,

@@ -52,7 +52,8 @@ fn over(points: &[Point], path: &str) -> Vec<RouteCost> {
         let alike = open().filter(|other| other.load == point.load && rest(&other.axes, path) == others);
         let Some(base) = alike.filter(|other| counted(other).is_some()).min_by_key(counted) else { continue };
         let Some((few, rate_per_s)) = counted(&base).zip(point.rate_per_s) else { continue };
-        // Rates given as shares of the capacity may differ between numbers of routes; such loads are not compared.
+        // If rates are shares of the capacity, they may differ by number of routes. Loads whose rates differ are not
+        // compared.
         if few == many || base.rate_per_s != point.rate_per_s {
             continue;
         }

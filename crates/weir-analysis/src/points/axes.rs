@@ -22,7 +22,7 @@ pub(crate) fn with_axes(name: &str, axes: &Axes) -> String {
     }
 }
 
-/// A number as the value of an axis: whole numbers without a fraction, as in scenarios.
+/// Converts a number to the value of an axis. Whole numbers become integers (`2`, not `2.0`), as in scenarios.
 pub(crate) fn of_number(number: f64) -> serde_json::Value {
     if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
 }

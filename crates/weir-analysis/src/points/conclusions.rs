@@ -235,8 +235,8 @@ fn bounded(point: &Point) -> Option<String> {
     (!said.is_empty()).then(|| format!("For {name}, only bounds are known: {}.", said.join(", ")))
 }
 
-/// Names the p99 and p99.9 values that are not headlines, because slower requests occurred in fewer than `SECONDS_MIN`
-/// seconds.
+/// Names the p99 and p99.9 values that are not headlines because fewer than `SECONDS_MIN` seconds contain slower
+/// requests.
 fn short_tails(point: &Point) -> Option<String> {
     let is_quoted = |tail: &&ShortTail| ["p99", "p999"].contains(&tail.name.as_str());
     let of = |row: &Row| {

@@ -102,8 +102,7 @@ impl<'a> Repeat<'a> {
         }
     }
 
-    /// Returns `sample`, a value of this repeat, with its reasons and bounds. They come from the judgement of the value
-    /// `name`.
+    /// Returns `sample`, a value of this repeat, with the reasons and bounds from the judgement of the value `name`.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
         let repeat = self.cell.key.repeat;
         let judgement = &self.measurement.judgement;
@@ -121,8 +120,9 @@ impl<'a> Repeat<'a> {
         Repeated { repeat, sample, reasons, range }
     }
 
-    /// Latency at the quantile `share` in `part`, which contains some seconds of the phase. The reasons of the latency
-    /// `name` in the whole phase apply, except the reasons in `caused`: the measured disturbance itself causes them.
+    /// Latency at the quantile `share` in `part`, which contains some seconds of the phase. It gets the reasons that
+    /// the latency `name` has in the whole phase, except those in `caused`, which the measured disturbance itself
+    /// causes.
     ///
     /// It is unknown in which seconds requests were delayed. So the bounds assume that all delayed requests lie in
     /// `part`.
@@ -170,8 +170,8 @@ impl<'a> Repeat<'a> {
             Sample::Value(value) => Some(value),
             Sample::BeyondTimeout | Sample::Missing => None,
         };
-        // How much slower or faster the host may have been, as a share. Derived from the upper bound of this latency in
-        // the whole phase.
+        // Share by which the host may have been slower or faster: how far the upper bound of this quantile exceeds its
+        // value, both over the whole phase.
         let whole = latency_ns(&record.result.latency_ns, name);
         let speed = whole.zip(bounds.high).map_or(0.0, |(whole, high)| (high / whole - 1.0).max(0.0));
         let of_all = record.result.requests.scheduled as f64 / part.sent().max(1) as f64;

@@ -221,7 +221,7 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The range in which a value lies, the first of these that applies:
+/// Returns the range in which a value lies, from the first of these that applies:
 /// - the bounds of a bounded value
 /// - the confidence interval, with at least three valid repeats (with fewer, it is too wide to decide anything)
 /// - the range of the valid repeats, without an upper limit if a repeat is beyond the timeout

@@ -32,8 +32,8 @@ pub(crate) fn row(repeats: &Repeats<'_>, gateway: &str, planned: usize, context:
     let of_data = |name: &str, of: fn(&Usage) -> Option<f64>| {
         figure(name, &move |repeat| repeat.data().as_ref().and_then(of).into())
     };
-    // Makes a metric of the value `of`. Only the value `bounded` has bounds, under the key `name`; they are multiplied
-    // by `of` / `bounded`.
+    // Makes a metric of the value `of`. Bounds exist only for the value `bounded`, under the key `name`. Multiplied by
+    // `of` / `bounded`, they are the bounds of the metric.
     let scaled = |name: &str, of: fn(&Usage) -> Option<f64>, bounded: fn(&Usage) -> Option<f64>| {
         let scaled = |repeat: &Repeat<'_>| {
             let data = repeat.data();
@@ -122,7 +122,8 @@ fn ordered(mut latencies: Vec<(String, Figure)>) -> Vec<(String, Figure)> {
     latencies
 }
 
-/// The error share of a repeat. Errors are counts, so a busy host, generator or upstream does not make it invalid.
+/// The error share of a repeat. Errors are counts, so a busy host, generator or upstream does not make the share
+/// invalid.
 fn error_share(repeat: &Repeat<'_>) -> Repeated {
     let share = repeat.measurement.record.result.requests.error_share();
     let mut repeated = Repeated { range: Range::default(), ..repeat.judged(value::THROUGHPUT, share.into()) };

@@ -12,7 +12,8 @@ pub struct Scaled {
     pub efficiency: Figure,
 }
 
-/// The efficiency of `rows` of one gateway, each with its CPU limit in cores, by ascending limit.
+/// Returns the efficiency of a gateway at each CPU limit, ascending. Each of its `rows` is paired with its limit in
+/// cores.
 ///
 /// Empty if no limit is above zero.
 pub fn scaling(rows: &[(f64, &Row)]) -> Vec<Scaled> {

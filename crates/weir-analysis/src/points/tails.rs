@@ -22,7 +22,7 @@ pub struct ShortTail {
     pub name: String,
     /// Number of seconds that contain requests slower than this quantile, in all valid repeats.
     pub seconds: usize,
-    /// Number of all seconds in the valid repeats.
+    /// Total number of seconds in the valid repeats.
     pub of: usize,
 }
 

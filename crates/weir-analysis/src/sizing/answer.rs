@@ -134,7 +134,7 @@ pub(super) fn at_share(point: &RatePoint, share: f64) -> Option<Span> {
     }
 }
 
-/// Explains why there is no rate per instance, from the checks of the lowest rate.
+/// Explains why no rate per instance was found, based on the checks of the lowest rate.
 fn refused(judged: &Judged<'_>, demand: &Demand) -> Refused {
     let (Some(point), Some((kept, used))) = (judged.points.first(), judged.checks.first()) else {
         return Refused {

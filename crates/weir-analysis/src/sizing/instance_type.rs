@@ -23,7 +23,7 @@ const LEVELS: [&str; 8] =
 pub struct InstanceType {
     /// Name of the gateway.
     pub gateway: String,
-    /// The axes in words, and the load if the gateway has several kinds of load with these axes.
+    /// The axes in words, followed by `load` if `load` is not empty.
     pub setting: String,
     /// Common name of the loads in `points`; empty if the gateway has only one kind of load with these axes.
     pub load: String,
@@ -49,7 +49,8 @@ pub struct RatePoint {
     /// Number of repeats with a valid throughput, or number of repeats with a valid median latency, whichever is
     /// smaller.
     pub valid_repeats: usize,
-    /// The throughput with its interval over repeats. If the offered rate was carried, the value is that rate.
+    /// The throughput with its interval over repeats. If the gateway sustained the offered rate, the value is that
+    /// rate.
     pub carried_per_s: Shown,
     /// Latency in nanoseconds, by name such as `p99`.
     pub latency_ns: Vec<(String, Shown)>,
@@ -99,7 +100,7 @@ impl InstanceType {
     }
 }
 
-/// The instance types of a run: gateways in the scenario's order, axes ascending.
+/// The instance types of a run: gateways in the scenario's order, axis values ascending.
 pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     let names = summary.gateways.iter().map(|gateway| gateway.name.as_str());
     let mut types: Vec<InstanceType> =
@@ -111,8 +112,8 @@ pub fn instance_types(run: &Run, summary: &Summary) -> Vec<InstanceType> {
     types
 }
 
-/// The instance types of one gateway. A combination of axis values without an open load also gets a type, but this type
-/// has no load points.
+/// The instance types of one gateway. If a combination of axis values has no open load, it still gets a type, but
+/// without load points.
 fn types_of<'a>(run: &Run, summary: &'a Summary, name: &'a str) -> Vec<InstanceType> {
     let rows = || {
         let of_name =
@@ -247,7 +248,7 @@ fn first_to_last(of: &InstanceType) -> String {
     }
 }
 
-/// Returns `axes` without the axes that set a load field of [`LEVELS`].
+/// Returns `axes` without those that set a load field listed in [`LEVELS`].
 fn without_levels(axes: &Axes) -> Axes {
     let is_level = |path: &str| {
         path.starts_with("loads.") && path.rsplit('.').next().is_some_and(|field| LEVELS.contains(&field))

@@ -39,8 +39,8 @@ pub(super) fn objective(point: &RatePoint, bounds: &[Bound]) -> Check {
     bounds.iter().map(|bound| check_bound(point, bound)).fold(carried, worse)
 }
 
-/// Checks the CPU use at a point, as share of the CPU limit, against `share_max`. The result is met if there is no
-/// `share_max`.
+/// Checks the CPU use at a point, as share of the CPU limit, against `share_max`. If there is no `share_max`, the check
+/// passes.
 pub(super) fn cpu(point: &RatePoint, share_max: Option<f64>) -> Check {
     share_max.map_or_else(met, |limit| against("CPU", &point.cpu_share, limit, words::percent))
 }

@@ -21,8 +21,8 @@ use crate::verdicts::reasons::value;
 /// below the next lower quantile by at most this factor. Bounds beyond that are meaningless, and are dropped.
 const NEIGHBOUR_FACTOR: f64 = 10.0;
 
-/// Lower and upper bound of the value without a reason's effect, each divided by the measured value. `None` if a bound
-/// is unknown.
+/// Lower and upper bound of the value that would be measured without the effect of a reason, each divided by the
+/// measured value. `None` if a bound is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Factors {
     pub(crate) low: Option<f64>,
@@ -80,8 +80,8 @@ impl Ranks {
     pub(crate) const AT_MOST: Self = Self { below: None, ..Self::EXACT };
     pub(crate) const UNKNOWN: Self = Self { below: None, above: None, ..Self::EXACT };
 
-    /// The ranks if the share `delayed` of the requests was delayed. If `delayed` is at least 1, latencies are only
-    /// upper bounds.
+    /// Ranks for a reason that delayed the share `delayed` of the requests. If `delayed` is at least 1, latencies are
+    /// only upper bounds.
     pub(crate) fn delayed(delayed: f64) -> Self {
         if delayed < 1.0 { Self { delayed, ..Self::EXACT } } else { Self::AT_MOST }
     }
@@ -109,7 +109,8 @@ pub(crate) struct Effect {
     /// Cores used, and their share of the limit.
     pub(crate) cores: Factors,
     pub(crate) memory: Factors,
-    /// Whether the tolerance applies. If so, a value that the reason changed by no more than the tolerance stays valid.
+    /// Whether the tolerance applies. If so, a value stays valid if the reason changed it by no more than the
+    /// tolerance.
     pub(crate) is_tolerable: bool,
 }
 

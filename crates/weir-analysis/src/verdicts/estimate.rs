@@ -7,8 +7,8 @@ use crate::verdicts::evidence::Evidence;
 
 /// Relative change of CPU time per request, divided by the share of the host's CPU that other processes took.
 const CPU_PER_SHARE: f64 = 0.7;
-/// Share by which every latency would be lower without other processes, divided by the share of the host's CPU that
-/// they took. Other processes evict caches and keep hyperthread siblings busy, so latencies rise.
+/// Relative decrease of every latency if no other processes ran, divided by the share of the host's CPU that they took.
+/// Other processes evict caches and keep hyperthread siblings busy, so latencies rise.
 const LATENCY_PER_SHARE: f64 = 1.4;
 /// Maximum utilization that is assumed when the queue behind a stalled part of the rig is estimated.
 const UTILIZATION_MAX: f64 = 0.9;
@@ -83,8 +83,8 @@ impl NoiseEstimate {
         if estimates.is_empty() {
             return None;
         }
-        // `more` is the share by which all agents together would send more requests without stalls. One agent would
-        // send `1 / (1 - stalled)` times as many.
+        // Without stalls, one agent would send `1 / (1 - stalled)` times as many requests, and all agents together
+        // would send `1 + more` times as many.
         let more: f64 =
             estimates.iter().map(|(weight, one)| weight * (1.0 / (1.0 - one.stalled) - 1.0)).sum();
         Some(Self {

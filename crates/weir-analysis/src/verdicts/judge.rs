@@ -19,7 +19,7 @@ const IN_FLIGHT_FACTOR: f64 = 1.5;
 /// Allowed difference between the sampled and the expected number of in-flight requests, in addition to
 /// [`IN_FLIGHT_FACTOR`]. It matters if few requests are in flight.
 const IN_FLIGHT_SLACK: f64 = 3.0;
-/// Maximum mean latency, as share of the phase, for the check of in-flight requests. Above it, many requests begin
+/// Maximum mean latency, as a share of the phase, for the check of in-flight requests. Above it, many requests begin
 /// before the phase or end after it.
 const IN_FLIGHT_LATENCY_SHARE_MAX: f64 = 0.1;
 /// Maximum share of unanswered requests. Above it, weir does not check in-flight requests, because the mean latency
@@ -94,7 +94,7 @@ struct Context<'a> {
     are_connections_missing: bool,
 }
 
-/// The rules of the judgement. The method of a rule returns a sentence if the rule applies.
+/// The rules of the judgement. Each rule is a method that returns a sentence if the rule applies.
 struct Case<'a> {
     e: &'a Evidence<'a>,
     t: &'a Thresholds,
@@ -271,7 +271,7 @@ impl Case<'_> {
                 (None, None) => String::new(),
             };
             format!(
-                "generator worker {worker} used a CPU or waited for one {} of the time (limit {}){gateway}",
+                "generator worker {worker} used or waited for a CPU {} of the time (limit {}){gateway}",
                 percent(busy),
                 percent(self.t.worker_busy_share)
             )

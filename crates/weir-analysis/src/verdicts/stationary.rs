@@ -9,9 +9,9 @@
 //! v = ((x_1 - x)^2 + .. + (x_n - x)^2) / (n (n - 1))
 //! ```
 //!
-//! This includes everything that varies between seconds: random arrivals, queues, pauses by a quota. Requests within a
-//! second need not be independent. The thirds differ if their difference is above both the allowed share and the bound
-//! of Student's t for two groups of n:
+//! The estimate includes everything that varies between seconds: random arrivals, queues, pauses caused by a quota.
+//! Requests within a second need not be independent. The thirds differ if the difference of their values is above both
+//! the allowed share and the bound of Student's t for two groups of n:
 //!
 //! ```text
 //! |x_last - x_first| > drift_share * max(x_first, x_last)
@@ -30,7 +30,7 @@ use crate::verdicts::effects::{Effect, Factors, Ranks};
 ///
 /// Thirds of three seconds cannot show a linear drift, because the drift also makes the seconds within a third differ.
 /// A drift is detected only if the difference between the thirds is above the bound of Student's t at [`CONFIDENCE`].
-/// For a linear drift without noise, both values in standard errors are:
+/// For a linear drift without noise, the difference and the bound are, in standard errors:
 ///
 /// - thirds of three seconds: difference 7.3, bound 8.6 (four degrees of freedom)
 /// - thirds of four seconds: difference 8.8, bound 6.0

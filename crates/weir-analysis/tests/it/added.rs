@@ -160,7 +160,7 @@ fn the_reason_of_an_invalid_difference_names_its_cell() {
     let point = &summary.points[0];
     let of = |name: &str| point.added_reasons(point.rows.iter().find(|row| row.gateway == name).unwrap());
     assert_eq!(of("weir"), [(Side::Direct, Reason::GeneratorLimited, 1)]);
-    // The cell of nginx is invalid itself; the direct cell does not matter.
+    // The nginx cell has this reason itself, so the reason is not assigned to the direct cell.
     assert_eq!(of("nginx"), [(Side::Own, Reason::GeneratorLimited, 1), (Side::Own, Reason::Throttled, 1)]);
     assert_eq!(
         point.bias_reasons(),

@@ -29,7 +29,7 @@ fn asked(objective: Objective) -> Asked {
     Asked { objective, first_per_s: 100.0, least_per_s: 10.0, width: 0.15, trials_max: 60 }
 }
 
-/// Runs a search; `give` returns the result of a trial from its number and rate.
+/// Runs a search; `give(number, rate)` returns the result of a trial.
 fn search(asked: &Asked, mut give: impl FnMut(u32, f64) -> Result<Vec<Seen>, InvalidBecause>) -> Found {
     let mut search = Search::new(asked.clone());
     loop {

@@ -187,7 +187,7 @@ fn a_search_of_only_one_side_is_listed() {
     let without = repeats(|repeat| cell("weir", repeat, vec![tail(200_000)]));
     assert_eq!(compared(&both, &without).unmatched, ["only in a: weir, capacity (capacity.rate)"]);
     assert_eq!(compared(&without, &both).unmatched, ["only in b: weir, capacity (capacity.rate)"]);
-    // Findings about a fault on only one side are not listed, because the load itself is compared.
+    // A finding about a fault that only one side has is not listed as unmatched, because the load itself is compared.
     let faulted = repeats(|repeat| {
         let mut cell = faulted("weir", repeat, &[]);
         measurements(&mut cell)[0].load = "tail".into();

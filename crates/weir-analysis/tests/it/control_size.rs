@@ -233,7 +233,10 @@ fn fewer_than_three_valid_repeats_have_rows_and_no_conclusion() {
     });
     let (verdict, said) = verdicts(&excluded);
     assert_eq!(verdict, "undecided");
-    assert!(said.contains("(3 repeats must be valid with both sizes, but only 2 are: host-noise)"), "{said}");
+    assert!(
+        said.contains("(3 repeats must be valid with both sizes, but only 2 are; reasons: host-noise)"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -160,8 +160,8 @@ fn a_saturated_upstream_bounds_values_that_depend_on_it() {
 
 #[test]
 fn host_noise_moves_values_by_its_possible_effect() {
-    // A part waited for 5 s of 10 s, but other processes used only 0.2 cores. So they stalled the part for a fifth of
-    // the time.
+    // Each part waited 5 s of 10 s in the run queue, but other processes used only 0.2 cores. So they stalled parts for
+    // at most a fifth of the time.
     let noisy = |waited_s: f64| {
         move |load: &mut Load| {
             load.host = HostShare { steal: 0.0, others: 0.1, idle: 0.3 };
@@ -185,8 +185,8 @@ fn host_noise_moves_values_by_its_possible_effect() {
         noisy(5.0)(load);
         load.data = Usage { runqueue_s: Some(5.0), ..usage(0.99) };
     };
-    // Noise changes the throughput of a saturated gateway only as much as its CPU time per request. For throughput,
-    // such a change is within the tolerance.
+    // Noise changes the throughput of a saturated gateway only through its CPU time per request. This change is within
+    // the tolerance for throughput.
     check(Closed, Reason::HostNoise, full, [Valid, quantile, quantile, cpu, Valid]);
 }
 
@@ -423,9 +423,9 @@ fn two_reasons_with_opposite_bounds_leave_no_bounds() {
 #[test]
 fn a_bound_far_beyond_the_next_quantile_is_dropped() {
     let mut load = Load::new(Open);
-    // 85 % of the requests took 1 ms, the others 1 s. 20 % errors shift quantiles by up to 20 points: p66 up to p86 (1
-    // s), and p95 down to p75 (1 ms). Both bounds are dropped, because they are far from the next measured quantiles:
-    // p75 (1 ms) and p90 (1 s).
+    // 85 % of the requests took 1 ms, the others 1 s. 20 % errors shift quantiles by up to 20 points, so the upper
+    // bound of p66 is p86 (1 s), and the lower bound of p95 is p75 (1 ms). Both bounds are dropped, because they are
+    // far from the next measured quantiles: p75 (1 ms) and p90 (1 s).
     let mut latency = new_histogram();
     latency.record_n(1_000_000, REQUESTS * 85 / 100).expect("within the bounds");
     latency.record_n(1_000_000_000, REQUESTS * 15 / 100).expect("within the bounds");

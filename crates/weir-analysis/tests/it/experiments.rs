@@ -140,7 +140,7 @@ fn without_a_limit_nothing_is_saturated() {
     let free = |users: &[Users]| Bench { cpus: None, ..bench("weir", 1.0, users) };
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
-        "weir has no CPU limit that 4 to 8 connections can saturate: more connections give the same throughput \
+        "weir has no CPU limit, so 4 to 8 connections cannot saturate one: more connections give the same throughput \
         (+1.0 % from 4 to 8 connections; intervals overlap). Its maximum is at least 5,049/s \
         [4,926 .. 5,177], measured at 8 connections.",
     );
@@ -243,8 +243,8 @@ fn cores_are_compared_if_both_ends_are_saturated() {
 
 #[test]
 fn repeats_that_scatter_show_no_loss() {
-    // From repeat to repeat, throughput rises with 0.5 cores and falls with 1 core. So the ratio of throughput per core
-    // (1 core / 0.5 cores) varies around 0.98.
+    // With 0.5 cores, throughput rises from repeat to repeat; with 1 core, it falls. So the ratio of throughput per
+    // core (1 core / 0.5 cores) varies around 0.98.
     let mut cells = bench("weir", 0.5, &[(8, 5_000.0, 0.99)]).cells();
     let mut others = bench("weir", 1.0, &[(8, 9_800.0, 0.99)]).cells();
     for (cell, repeat) in others.iter_mut().zip([2, 1, 0]) {

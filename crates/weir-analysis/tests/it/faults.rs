@@ -16,7 +16,7 @@ use crate::runs::{Load, cell, plan, run, tail};
 const DRAIN: u32 = 12;
 
 /// A load at 100/s: two seconds of warm-up, a sustained phase of ten seconds, and one second of drain. Each entry of
-/// `wrong` contains a second, and its numbers of unexpected and lost requests.
+/// `wrong` is a second, with its numbers of unexpected responses and lost requests.
 fn seconds(wrong: &[(u32, u64, u64)]) -> LoadRecord {
     let mut of = record(Open, 100, 1_000_000);
     of.seconds = (0..=DRAIN)

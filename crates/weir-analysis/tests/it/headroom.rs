@@ -92,7 +92,7 @@ fn rates_of_one_load_are_a_curve_with_its_fit_and_its_knee() {
     let said = summary.headroom.conclusions.join("\n");
     assert!(said.contains("weir (topology.paths = 1): the knee of p99 is at 7,500/s"), "{said}");
     assert!(said.contains("not for sizing") && said.contains("from the 10 points"), "{said}");
-    // Rates of a curve have no objective, because high rates miss it by design.
+    // Rates of a curve have no objective, because high rates would miss it by design.
     assert!(summary.points.iter().all(|point| point.rows.iter().all(|row| row.objective.is_empty())));
     assert!(summary.problems().is_empty(), "{:?}", summary.problems());
 }

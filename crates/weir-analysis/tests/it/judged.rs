@@ -69,7 +69,7 @@ impl Load {
     }
 }
 
-/// Checks the judgement of a changed load: `bound_by`, and the reasons for throughput, latency and CPU.
+/// Checks the judgement of a load after `change`: `bound_by`, and the reasons for throughput, latency and CPU.
 #[track_caller]
 fn check(
     model: ArrivalModel,

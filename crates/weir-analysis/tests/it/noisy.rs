@@ -6,8 +6,8 @@ use weir_results::{AgentMachine, CellOutcome, DIRECT, HostShare, Reason, ShardRe
 use crate::runs::{plan, run};
 use crate::summarized::undisturbed;
 
-/// A valid run. Its intervals reach 2.5 % from the mean for throughput and CPU per request, and at most 1.3 % for
-/// latency.
+/// A valid run. Its confidence intervals extend 2.5 % to each side of the mean for throughput and CPU per request, and
+/// at most 1.3 % for latency.
 fn summary(interval_share: Option<f64>) -> Summary {
     let cells = undisturbed();
     let mut run = plan(run(&["weir", "nginx"], None), &cells);

@@ -58,7 +58,7 @@ fn found(cells: &[Cell]) -> Option<Finding> {
 
 #[test]
 fn seconds_of_registrations_are_compared_with_the_others() {
-    // Each registration covers the time until one second after its end: 2.0 to 3.5 s and 6.0 to 7.5 s.
+    // Each registration covers the time from its start to one second after its end: 2.0 to 3.5 s and 6.0 to 7.5 s.
     let cells: Vec<Cell> =
         (0..3).map(|repeat| registered("weir", repeat, &[2.0, 6.0], &[2, 3, 6, 7])).collect();
     let finding = found(&cells).expect("routes were registered");

@@ -141,8 +141,8 @@ fn measurement(gateway: &str, load: Load, parts: &[Part]) -> Measurement {
     }
 }
 
-/// Makes all values of the judgement invalid for `reason`, without bounds. Versions before 0.2 stored judgements in
-/// this form.
+/// Makes all values of the judgement invalid with the reason `reason`, and removes the bounds. Versions before 0.2
+/// stored judgements in this form.
 pub(crate) fn excluded_as_before_0_2(judgement: &mut Judgement, reason: Reason) {
     judgement.bounds = None;
     let Verdicts { throughput, latency, cpu } = &mut judgement.verdicts;

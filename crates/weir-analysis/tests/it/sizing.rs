@@ -418,8 +418,8 @@ fn each_point_of_the_limits_is_an_instance_type_and_the_cheapest_comes_first() {
     };
     assert_eq!(settings(demand(6_000.0)), ["2.0", "1.0", "0.5"], "by their number: 3, 4 and 12");
     let per_core = Some(Price { per_hour: 0.1, of: PriceOf::Core });
-    // The offers need 4 cores (4 instances with 1), 6 cores (12 with 0.5) and 6 cores (3 with 2). Offers with equal
-    // costs keep the order of the axis.
+    // The offers need 4 cores (4 instances with 1 core), 6 cores (12 with 0.5) and 6 cores (3 with 2). Offers with
+    // equal costs keep the order of the axis.
     assert_eq!(settings(Demand { price: per_core, ..demand(6_000.0) }), ["1.0", "0.5", "2.0"]);
 }
 

@@ -10,8 +10,8 @@ use crate::runs::{Load, cell, plan, run};
 
 const MIB: u64 = 1 << 20;
 
-/// A load without slow clients, in which the gateway uses 10 MiB of memory, and one with 100 slow clients and 30 MiB.
-/// Both values are `repeat` MiB higher.
+/// A load without slow clients, in which the gateway uses 10 MiB of memory, and one with 100 slow clients, in which it
+/// uses 30 MiB. `repeat` MiB are added to both values.
 fn at(repeat: u32) -> Cell {
     let load = |name, mib: u64| {
         let memory_bytes_peak = Some((mib + u64::from(repeat)) * MIB);

@@ -10,7 +10,7 @@ use crate::model::{Instead, Listener, Passthrough, Tls};
 use crate::problem::{failed, no_file};
 use crate::tls::policy;
 
-/// The host that matches every server name, also a missing one.
+/// The host that matches every server name, including a missing one.
 const EVERY: &str = "*";
 /// Allowed lifetimes of session tickets. TLS 1.3 sets the upper limit (RFC 8446, 4.6.1).
 const TICKET_LIFETIME: std::ops::RangeInclusive<Duration> =

@@ -77,12 +77,12 @@ impl<T> Index<usize> for Pages<T> {
     type Output = T;
 
     /// # Panics
-    /// If the position has no entry. A position from one version can be empty in another one.
+    /// If the position has no entry. A position that is valid in one version can be empty in another.
     #[inline]
     fn index(&self, position: usize) -> &T {
         match self.get(position) {
             Some(entry) => entry,
-            None => panic!("position {position} has no entry; it may be from another version"),
+            None => panic!("position {position} has no entry; the position may be from another version"),
         }
     }
 }

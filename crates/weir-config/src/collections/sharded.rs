@@ -1,4 +1,4 @@
-//! Maps with names as keys and with cheap versions: a new version shares all unchanged shards with the previous one.
+//! Maps with names as keys. New versions are cheap, because each shares all unchanged shards with the previous one.
 //!
 //! The hash of a name selects its shard. A change copies only the shards that it touches; a lookup follows one more
 //! pointer than in a plain map.

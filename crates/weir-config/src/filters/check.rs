@@ -301,7 +301,7 @@ fn check_cors(place: &str, cors: &Cors, is_from_manifest: bool) -> Result<(), Pr
         }
     }
     if cors.credentials && cors.expose.iter().any(|name| name == cors::EVERY) {
-        let message = "with `credentials`, browsers read `*` as the name of a header";
+        let message = "with `credentials`, browsers treat `*` as a literal header name, not as a wildcard";
         return Err(Problem::of(format!("{place}.expose"), message).help("list the header names"));
     }
     match &cors.max_age {

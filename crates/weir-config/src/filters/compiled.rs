@@ -32,7 +32,7 @@ pub struct WeightedPosition {
     /// The backend gets this share of requests: its weight divided by the sum of all weights. With 0 it gets no
     /// requests.
     pub weight: u32,
-    /// Position among [`crate::Table::series`], where requests to this backend are counted.
+    /// Index in [`crate::Table::series`] of the series that counts requests to this backend.
     pub series: u32,
 }
 

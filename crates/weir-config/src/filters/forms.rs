@@ -151,9 +151,9 @@ pub struct HeaderChanges {
 
 /// Origins whose web pages may read the responses (CORS, Fetch standard). The gateway responds to preflights (OPTIONS
 /// with one `Origin` and `Access-Control-Request-Method`) with 204, before it checks `tokens`. If the route sets
-/// `methods`, include OPTIONS. It forwards other requests whatever their origin. It replaces the upstream's
-/// `Access-Control-*` headers with its own, and adds its own to the errors that it generates. It sends `Vary: Origin`
-/// if the response depends on the origin.
+/// `methods`, include OPTIONS there. The gateway forwards all other requests, whatever their origin. It replaces the
+/// upstream's `Access-Control-*` headers with its own, and adds its own to the errors that it generates. It sends
+/// `Vary: Origin` if the response depends on the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {

@@ -12,7 +12,7 @@ fn apply(fields: &str) -> Applied {
     apply_with(fields, None)
 }
 
-/// As [`apply`], with this precedence for the route.
+/// Like [`apply`], but with this precedence for the route.
 fn apply_with(fields: &str, precedence: Option<Precedence>) -> Applied {
     let text = format!(
         "listeners: [{{ address: 127.0.0.1:80 }}]\nroutes: [{{ path: /, backend: a }}, {{ path: /x, {fields} }}]\n\
@@ -287,7 +287,7 @@ fn rejects_invalid_cors_policies() {
     );
     check(
         "origins: ['https://a'], credentials: true, expose: ['*']",
-        "expose: with `credentials`, browsers read `*` as the name of a header",
+        "expose: with `credentials`, browsers treat `*` as a literal header name, not as a wildcard",
         "list the header names",
     );
     check(

@@ -32,7 +32,7 @@ pub(crate) struct Scopes {
 }
 
 impl Hosts {
-    /// The paths of `host`; `None` stands for every host.
+    /// The paths of `host`; `None` as host stands for every host.
     pub(crate) fn get(&self, host: Option<&HostPattern>) -> Option<&Arc<PathTable>> {
         match host {
             None => self.every.as_ref(),

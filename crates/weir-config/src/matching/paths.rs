@@ -23,7 +23,7 @@ pub(crate) struct PathTable {
     /// The positions of all routes in the table, in order.
     members: Box<[u32]>,
     exact: FastMap<Box<str>, Choices>,
-    /// The first node is the root, for the prefix `/`. The list is empty without prefixes and patterns.
+    /// The first node is the root, for the prefix `/`. The list is empty if there are no prefixes and no patterns.
     nodes: Vec<Node>,
     has_patterns: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Clash {
     /// The later of the two routes.
     pub(crate) target: u32,
     pub(crate) taken_by: u32,
-    /// The exact path of both routes; `None` for a prefix or a pattern.
+    /// The path, if both routes match the same exact path; `None` for a prefix or a pattern.
     pub(crate) exact: Option<Box<str>>,
 }
 

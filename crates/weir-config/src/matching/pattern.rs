@@ -29,7 +29,7 @@ pub(crate) struct Pattern {
     leading_segments: Box<str>,
 }
 
-/// The compiled patterns of all routes, by text. Routes with the same pattern share it.
+/// The compiled patterns of all routes, by text. Routes with the same pattern text share one compiled pattern.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patterns {
     known: BTreeMap<String, Known>,
@@ -191,7 +191,7 @@ fn leading_segments(pattern: &Hir) -> String {
             _ => break,
         }
     }
-    // The last segment is incomplete: the pattern can continue it.
+    // Drop the last segment, because the rest of the pattern can continue it.
     let end = literal.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
     literal.truncate(end);
     String::from_utf8(literal).unwrap_or_default()

@@ -29,7 +29,7 @@ pub struct RequestView<'r> {
 }
 
 impl<'r> RequestView<'r> {
-    /// A GET without query and headers, for the routes of every listener.
+    /// A GET without query and headers. It can match only routes for every listener.
     pub fn get(host: &'r str, path: &'r str) -> RequestView<'r> {
         RequestView { method: "GET", host, path, query: None, fields: &[], scope: Scope::default() }
     }

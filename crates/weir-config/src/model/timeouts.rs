@@ -18,7 +18,7 @@ pub struct Timeouts {
     pub head: Time,
     /// Time without progress while reading a request body (408) or a response body (the response is cut).
     pub body: Time,
-    /// Time without progress while writing to a client, which is then disconnected, or to an upstream (504).
+    /// Time without progress while writing to a client (the client is disconnected) or to an upstream (504).
     pub write: Time,
     /// Time to connect to an upstream, and the same time again for the TLS handshake. If it expires, the gateway tries
     /// the next endpoint; after the last endpoint, the client gets 504.

@@ -224,8 +224,8 @@ pub struct Passthrough {
     pub instead: Option<Instead>,
 }
 
-/// How the gateway handles clients that match a passthrough entry with `instead`. Such an entry can be an exception to
-/// a less specific entry, for example to one for `*.example`.
+/// What the gateway does with matching clients instead of passthrough. An entry with `instead` can be an exception to a
+/// less specific entry, for example to one for `*.example`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Instead {

@@ -1,8 +1,8 @@
 //! Path parameters (RFC 3986, 3.3): the part of a segment after `;`.
 //!
-//! Servlet containers remove them before they resolve dot segments and look up a path: they read `/x/..;/admin` and
-//! `/admin;x` as `/admin`. Most other servers treat `;` like any character. `%3B` counts as `;`, because a proxy in
-//! between can decode it.
+//! Servlet containers remove path parameters before they resolve dot segments and look up a path: they read
+//! `/x/..;/admin` and `/admin;x` as `/admin`. Most other servers treat `;` like any other character. `%3B` counts as
+//! `;`, because a proxy in between can decode it.
 
 use super::PathProblem;
 

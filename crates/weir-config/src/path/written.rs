@@ -40,7 +40,7 @@ pub(crate) fn check_normal(place: &dyn Display, path: &str, rules: &PathRules) -
         Ok(normal) if normal.as_str() == path && normal.path() == path => return Ok(()),
         Ok(normal) if normal.as_str() == path || rules.path_parameters == PathParameters::Strip => {
             let message = format!(
-                "`{path}` matches no request: the gateway removes path parameters (from `;`) before it matches routes"
+                "`{path}` matches no request: the gateway removes path parameters (`;` and what follows in the segment) before it matches routes"
             );
             (message, format!("write `{}`, or set `paths.path_parameters: keep`", normal.path()))
         }

@@ -20,7 +20,8 @@ pub(crate) struct Before {
     pub(crate) files: BTreeMap<String, Option<Content>>,
 }
 
-/// A route that a batch changed. `former` is `None` if the batch added it, `now` if the batch removed it.
+/// A route that a batch changed. `former` is `None` if the batch added the route; `now` is `None` if the batch removed
+/// it.
 #[derive(Debug)]
 pub(crate) struct ChangedRoute {
     pub(crate) former: Option<Arc<RouteEntry>>,

@@ -1,4 +1,4 @@
-//! Check of the listeners that routes name.
+//! Checks that the listeners named by routes exist.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::change::Key;
 use crate::model::Listener;
 
 impl Resources {
-    /// Finds unknown listeners that routes name. Reports the route, or the removed listener if the route did not
+    /// Finds routes that name unknown listeners. Reports the route, or the removed listener if the route did not
     /// change.
     pub(super) fn contradictions_of_route_listeners(&self, trial: Trial<'_>) -> Vec<(Key, Problem)> {
         // If the whole batch is refused because of a listener, the routes that name it are not reported.

@@ -186,7 +186,7 @@ fn rejects_paths_that_path_rules_exclude() {
         check(
             rules,
             "/a;b/c",
-            "`/a;b/c` matches no request: the gateway removes path parameters (from `;`) before it matches routes",
+            "`/a;b/c` matches no request: the gateway removes path parameters (`;` and what follows in the segment) before it matches routes",
             "write `/a/c`, or set `paths.path_parameters: keep`",
         );
         let hidden = "a path parameter (`;`) in a dot segment or an empty segment";

@@ -1,12 +1,12 @@
-//! Builds a table from the previous one: what a batch touched is rebuilt, all other parts are shared.
+//! Builds a table from the previous one: rebuilds the parts that a batch affects, and shares all others.
 //!
 //! ```text
 //! plan:  hosts with changed routes --> their paths, or conflicts      changes nothing
 //! build: backends --> routes --> hosts, each at its position          cannot fail
 //! ```
 //!
-//! A route keeps its position until it is removed. So if only the action of a route changes, no paths change. If the
-//! requests that it matches change, only the paths of its hosts change.
+//! A route keeps its position until it is removed. So if only a route's action changes, no paths change. If the
+//! requests that a route matches change, only the paths of the route's hosts change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub(crate) struct Conflict {
 #[derive(Debug, Default)]
 struct Difference {
     gone: Vec<u32>,
-    /// A position is here twice if its route names the host twice.
+    /// Contains the position of a route twice if the route names the host twice.
     come: Vec<u32>,
 }
 
@@ -294,7 +294,7 @@ impl Builder {
     }
 }
 
-/// For each host, the routes that it loses and gets.
+/// For each host, the routes that it loses and gains.
 fn differences(scopes: &Scopes, routes: &[ChangedRoute]) -> Differences {
     let mut differences = Differences::new();
     for ChangedRoute { former, now } in routes {
@@ -369,8 +369,8 @@ impl Making<'_> {
         if let Some(same) = self.groups.get(&members) {
             return Some(Arc::clone(same));
         }
-        // A new or changed route of this host rebuilds all hosts that have this route. Then no unchanged host has the
-        // same routes. Only without such a route, search for an unchanged host.
+        // A new or changed route of this host rebuilds all hosts with this route, so no unchanged host has the same
+        // routes. If there is no such route, search for an unchanged host with the same routes.
         let twin =
             if difference.come.is_empty() { self.twin(scopes, host.scope, &members, all) } else { None };
         let paths = twin.unwrap_or_else(|| Arc::new(self.path_table(&members, host.pattern.as_ref())));

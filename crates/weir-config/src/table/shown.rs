@@ -118,7 +118,7 @@ impl Table {
     }
 }
 
-/// The path to a map in a route, and a function. The function returns whether the value with the given key is a secret.
+/// The path to a map in a route, and a function that returns whether the value with a given key is a secret.
 type Secrets = (&'static [&'static str], fn(&str) -> bool);
 
 const SECRETS_OF_ROUTES: [Secrets; 7] = [
@@ -147,7 +147,7 @@ fn replace(values: &mut Map<String, Value>, is_secret: fn(&str) -> bool) {
     }
 }
 
-/// Replaces the query of a path, which can contain a credential.
+/// Replaces the query of a path, because queries can contain credentials.
 fn leave_out_query(path: Option<&mut Value>) {
     let Some(Value::String(path)) = path else { return };
     if let Some(at) = path.find('?') {

@@ -32,7 +32,8 @@ pub(crate) struct Named<'n> {
 /// Configured hosts of all certificates, without `*`, in lower case.
 type Hosts = HashSet<String, RandomState>;
 
-/// If `hosts` contains this text, the certificate is also used for names in it that no other configured host covers.
+/// If `hosts` contains this text, the certificate is also used for each name in the certificate that no other
+/// configured host covers.
 const CARRIED: &str = "*";
 
 /// Certificates by server name. Versions of the configuration share the parts that did not change.
@@ -88,8 +89,8 @@ impl Names {
         Ok(names)
     }
 
-    /// The default certificates, for clients without a known server name. One is the first certificate. The others must
-    /// be certificates for its first name, add a signature scheme, and pass [`Named::is_beside`].
+    /// The default certificates, for clients without a known server name: `first`, and each certificate for the first
+    /// name of `first` that adds a signature scheme and passes [`Named::is_beside`].
     fn default_of(&self, first: &Named<'_>, all: &[Named<'_>], hosts: &Hosts) -> Choice {
         let mut default = Choice::of(first.certified);
         let of_name = first.names(hosts).first().and_then(|name| self.slot(name));
@@ -121,7 +122,7 @@ impl Names {
         is_used
     }
 
-    /// Replaces some certificates by renewed ones with the same hosts. `None` if the names or signature schemes of a
+    /// Replaces some certificates with renewed ones for the same hosts. `None` if the names or signature schemes of a
     /// certificate have changed, because names may then belong to other certificates.
     pub(crate) fn renewed<'n>(
         &self,
@@ -175,9 +176,9 @@ impl<'n> Named<'n> {
         self.hosts.iter().filter(|host| *host != CARRIED).map(|host| host.to_ascii_lowercase())
     }
 
-    /// The names for which this certificate is used. `hosts` contains the configured hosts of all certificates. If
-    /// `hosts` cover a name in the certificate, the most specific of them decides: the name is used only if that host
-    /// is configured for this certificate.
+    /// The names for which this certificate is used. `hosts` contains the configured hosts of all certificates. If any
+    /// of these hosts covers a name in the certificate, the most specific one decides: the name is used only if that
+    /// host is configured for this certificate.
     fn names(&self, hosts: &Hosts) -> Vec<String> {
         let carried = names_of(self.certified);
         let own: Hosts = self.own_hosts().collect();
@@ -207,8 +208,8 @@ impl<'n> Named<'n> {
     }
 }
 
-/// Whether a certificate with the names `carried` is valid for `host`, in lower case. For a wildcard host, one matching
-/// name is enough.
+/// Whether a certificate with the names in `carried` is valid for `host`. All names are in lower case. For a wildcard
+/// host, one matching name is enough.
 pub(crate) fn is_carried(carried: &[String], host: &str) -> bool {
     match host.strip_prefix('*') {
         Some(suffix) => suffix.is_empty() || carried.iter().any(|name| name.ends_with(suffix)),

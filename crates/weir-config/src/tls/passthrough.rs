@@ -77,7 +77,7 @@ impl ByName {
                 match HostPattern::parse(host) {
                     Ok(HostPattern::Exact(name)) => drop(made.exact.insert(name.into(), index)),
                     Ok(HostPattern::Suffix(suffix)) => drop(made.suffixes.insert(suffix.into(), index)),
-                    // All hosts are valid, and `*` is the only valid host that `HostPattern` rejects.
+                    // All hosts have passed validation. Of the valid hosts, `HostPattern` rejects only `*`.
                     Err(_) => made.every = Some(index),
                 }
             }

@@ -36,7 +36,7 @@ const SKEW_S: u64 = 300;
 
 /// Allowed length of a secret in a file, in bytes: shorter ones can be guessed, longer ones are probably another file.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 32..=128;
-/// Maximum number of secrets in a file, because the gateway searches all keys for the key of each ticket.
+/// Maximum number of secrets in a file. It is small, because the gateway searches all keys for the key of each ticket.
 const SECRETS_MAX: usize = 16;
 
 /// A digest of the listener and its client authentication. Each ticket key is derived from a secret and this digest.

@@ -62,7 +62,7 @@ impl ServerTls {
         self.tls.pairs().map(|pair| pair.certificate).zip(&self.pairs)
     }
 
-    /// Loads TLS of a listener. Reuses the parts in `former` that did not change.
+    /// Loads the TLS configuration of a listener. Reuses the parts in `former` that did not change.
     pub(crate) fn load(
         of: ListenerTls<'_>,
         contents: &BTreeMap<String, Content>,
@@ -194,7 +194,7 @@ impl ServerTls {
 /// The binding of `listener`: a digest of the listener and its client authentication. If one of them changes, earlier
 /// sessions must not be resumed.
 fn binding(listener: &Listener, tls: &Tls, ca: Option<&Content>) -> Binding {
-    // With shared ticket keys, use the listener's name instead of its address, if it has a name: the gateways of a
+    // If ticket keys are shared and the listener has a name, use its name instead of its address: the gateways of a
     // fleet have different addresses.
     let is_shared = tls.tickets.keys().is_some_and(|keys| keys.file.is_some());
     let name = listener.name.clone().filter(|_| is_shared).unwrap_or_else(|| listener.address.to_string());

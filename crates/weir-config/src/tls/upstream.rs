@@ -31,8 +31,8 @@ impl UpstreamTls {
     pub fn name(&self, endpoint: &UpstreamAddress) -> ServerName<'static> {
         self.name.clone().unwrap_or_else(|| match endpoint {
             UpstreamAddress::Ip(address) => ServerName::from(address.ip()),
-            // Never used, because validation requires `sni` for Unix sockets. No certificate is valid for this address,
-            // so a handshake would fail.
+            // A placeholder that is never used, because validation requires `sni` for Unix sockets. If it were used,
+            // the handshake would fail: no certificate is valid for this address.
             UpstreamAddress::Unix(_) => ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         })
     }

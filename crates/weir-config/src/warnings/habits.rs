@@ -33,7 +33,7 @@ fn variables_of(place: &str, changes: &HeaderChanges) -> Vec<Problem> {
     set.into_iter().chain(variables(&format!("{place}.add"), &changes.add)).collect()
 }
 
-/// Finds header values that contain something like a variable.
+/// Finds header values that seem to contain a variable, such as `$name`.
 fn variables(place: &str, fields: &BTreeMap<String, String>) -> Vec<Problem> {
     let looking = fields.iter().filter_map(|(name, value)| Some((name, variable_in(value)?)));
     looking

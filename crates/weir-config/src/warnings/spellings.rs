@@ -93,8 +93,8 @@ struct Bypass<'t> {
     field: &'static str,
     path: &'t str,
     spelling: String,
-    /// The listener, host and method of the test request, as text, as far as they differ from a usual request for the
-    /// rule. Empty if nothing differs.
+    /// The listener, host and method of the test request, as text, but only where they differ from a usual request for
+    /// the rule. Empty if nothing differs.
     by: String,
     /// The position of the route that matches the spelling.
     other: usize,

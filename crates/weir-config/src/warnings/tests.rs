@@ -125,8 +125,8 @@ fn warns_about_rules_that_another_spelling_of_the_path_bypasses() {
     ] {
         check(rules, &below, &[reported("routes[0].path", spelling, "routes[1]", readers, "/a/admin")]);
     }
-    // The other route's path is beside the rule's path (`/a/b`), or below it (`/admin/public`). The spelling that
-    // bypasses the rule starts with the other route's path, and goes up with `..`.
+    // The other route's path is beside the rule's path (`/a/b` beside `/admin`) or below it (`/admin/public`). The
+    // spelling that bypasses the rule starts with the other route's path, and goes up with `..`.
     let beside = ["path: /admin, respond: { status: 403 }", "path: /a/b, backend: a"];
     let up = reported("routes[0].path", "/a/b/..;/..;/admin", "routes[1]", TOMCAT, "/admin");
     check("path_parameters: keep", &beside, &[up]);
@@ -327,7 +327,7 @@ backends: { a: { endpoints: ['127.0.0.1:3'], tls: { ca: c.pem } } }
     let reported = warnings(&hosts, &files, NOW_S);
     for (position, (index, host)) in [(3, "b.test"), (4, "*.c.test")].into_iter().enumerate() {
         let expected = format!(
-            "listeners[0].tls.certificates[1].hosts[{index}]: clients of `{host}` get `c.pem`, which is not valid for this host"
+            "listeners[0].tls.certificates[1].hosts[{index}]: clients of `{host}` get the certificate in `c.pem`, which is not valid for this host"
         );
         assert_eq!(reported[1 + position], expected, "{reported:#?}");
     }

@@ -1,9 +1,9 @@
 //! Routes that never match, because others match first.
 //!
 //! A route has one entry per host and path. It never matches if other routes take precedence for all of its entries.
-//! For an entry there are two cases. Either another route with the same host and path is tried first and needs no
-//! further conditions. Or another route has a prefix that covers a regular expression of this route, because prefixes
-//! always win.
+//! Another route takes precedence for an entry in two cases: it has the same host and path and is tried first, or its
+//! prefix covers the entry's regular expression (prefixes always win). In both cases, the other route requires no
+//! additional conditions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

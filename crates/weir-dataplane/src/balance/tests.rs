@@ -192,7 +192,7 @@ fn new_endpoint_begins_with_a_slow_start() {
         let bench = second_since(100 * SECOND);
         bench.counts(1_100, (100 + age_s) * SECOND).get(&2).copied().unwrap_or_default()
     };
-    // Number of requests, of 1,100, that the second endpoint gets at the age of 0, 1, 5, 10 and 99 s. Its weight at
-    // these ages is 10 %, 10 %, 50 %, 100 % and 100 % of the first endpoint's weight.
+    // How many of 1,100 requests the second endpoint gets at the age of 0, 1, 5, 10 and 99 s. Its weight at these ages
+    // is 10 %, 10 %, 50 %, 100 % and 100 % of the first endpoint's weight.
     assert_eq!([0, 1, 5, 10, 99].map(count_of_second), [100, 100, 367, 550, 550]);
 }

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     fn certificate(from_year: i32, to_year: i32) -> Vec<u8> {
-        // Long names require lengths of two bytes.
+        // With long names, DER needs two-byte lengths.
         let mut params =
             CertificateParams::new(["a".repeat(63), "b".repeat(63)].map(|part| part + ".test")).unwrap();
         (params.not_before, params.not_after) =

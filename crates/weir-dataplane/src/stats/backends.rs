@@ -22,7 +22,7 @@ pub struct BackendStats {
     pub check_failures: u64,
     /// Ejections of endpoints.
     pub ejections: u64,
-    /// Ejections because of the error rate, not of consecutive errors.
+    /// Ejections caused by the error rate, not by consecutive errors.
     pub ejections_by_share: u64,
     /// Requests sent to an ejected or unhealthy endpoint, because no healthy endpoint was left.
     pub panics: u64,
@@ -119,7 +119,7 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_retries_total", "counter", "Retries of requests.", &|stats| stats.retries);
     let help = "Retries not sent because limits.retries was reached.";
     family("weir_upstream_retries_over_budget_total", "counter", help, &|stats| stats.retries_over_budget);
-    let help = "Endpoints of the backend; a host name counts once per address.";
+    let help = "Endpoints of the backend; each address of a host name counts as one endpoint.";
     family("weir_upstream_endpoints", "gauge", help, &|stats| stats.endpoints);
     let help = "Endpoints that are ejected or fail health checks.";
     family("weir_upstream_endpoints_out", "gauge", help, &|stats| stats.endpoints_out);
@@ -128,9 +128,9 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_health_checks_total", "counter", "Health checks sent to endpoints.", &|stats| stats.checks);
     let help = "Failed health checks of endpoints.";
     family("weir_health_check_failures_total", "counter", help, &|stats| stats.check_failures);
-    let help = "Ejections of endpoints because of consecutive errors or the share of errors.";
+    let help = "Ejections of endpoints because of consecutive errors or the error rate.";
     family("weir_upstream_ejections_total", "counter", help, &|stats| stats.ejections);
-    let help = "Ejections of endpoints because of the share of errors.";
+    let help = "Ejections of endpoints because of the error rate (ejection.share).";
     family("weir_upstream_ejections_by_share_total", "counter", help, &|stats| stats.ejections_by_share);
     let help = "Requests sent to an ejected or unhealthy endpoint because no healthy endpoint was left.";
     family("weir_upstream_panics_total", "counter", help, &|stats| stats.panics);
@@ -139,6 +139,6 @@ pub(super) fn append(backends: &BTreeMap<String, BackendStats>, text: &mut Expos
     family("weir_upstream_overflows_total", "counter", help, &|stats| stats.overflows);
     let help = "Requests pending in the queue of the backend (limits.pending).";
     family("weir_upstream_pending", "gauge", help, &|stats| stats.pending);
-    let help = "How often requests waited in the queue of the backend, with or without success.";
+    let help = "How often a request waited because a limit of the backend was reached, whether or not a slot became free in time.";
     family("weir_upstream_waits_total", "counter", help, &|stats| stats.waits);
 }

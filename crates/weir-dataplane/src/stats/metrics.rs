@@ -36,8 +36,8 @@ pub fn metrics() -> Vec<Metric> {
         }
     }
     for (_, values) in metrics.iter_mut().flat_map(|metric| &mut metric.labels) {
-        // The configuration decides the values of a label that has only one value in `everything`. That value is an
-        // example.
+        // If a label has only one value in `everything`, that value is an example: the configuration decides the actual
+        // values.
         if values.len() == 1 {
             values.clear();
         }

@@ -180,7 +180,7 @@ fn logs_every_rejected_request() {
     assert_eq!(reported, answers);
 }
 
-/// A line contains the parsed part of a malformed request. Bytes of the request cannot end the line.
+/// The log line of a malformed request contains its parsed part, escaped: no byte of the request can end the line.
 #[test]
 fn logs_client_and_request_line_of_malformed_requests() {
     let origin = Origin::answering(OK);

@@ -13,7 +13,7 @@ use crate::setup::{Client, Origin, Proxy, full_listener, recompile_with};
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// An upstream that sends one response per message on the returned channel.
+/// An upstream that waits for a message on the returned channel before each response.
 pub(crate) fn waiting() -> (Origin, Sender<()>) {
     let (release, released) = channel::<()>();
     let released = Arc::new(Mutex::new(released));

@@ -214,7 +214,7 @@ fn head_response_has_the_uncompressed_headers() {
     }
 }
 
-/// A streaming decoder. `take` returns the text that the client can decode with these further bytes.
+/// A streaming decoder. `take` adds `coded` to its input, and returns the further text that the client can decode.
 trait Stream {
     fn take(&mut self, coded: &[u8]) -> String;
 }

@@ -1,4 +1,4 @@
-//! CORS: requests of pages from other origins.
+//! CORS: requests that pages of other origins send.
 
 use crate::filters::gateway;
 use crate::setup::{Answer, Origin, Proxy};

@@ -95,7 +95,7 @@ fn drain_timeout_cuts_and_reports_open_requests() {
     assert_eq!(proxy.gateway.cut_by_drain(), 8);
 }
 
-/// Without `Content-Length` and chunks, a FIN would mark the response as complete.
+/// The response has neither `Content-Length` nor chunks, so a FIN would mark it as complete.
 #[test]
 fn response_cut_by_drain_does_not_look_complete() {
     let origin = Origin::start(act);

@@ -48,7 +48,7 @@ fn steps(lines: &'static str) -> Vec<Step> {
     steps
 }
 
-/// A request of these lines. The page omits the default host.
+/// Joins `lines` into a request. Adds the default host if the page omits it.
 fn request(lines: &[&str]) -> String {
     let mut lines = lines.to_vec();
     if !lines.iter().any(|line| line.starts_with("Host: ")) {

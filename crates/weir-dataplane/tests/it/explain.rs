@@ -59,8 +59,8 @@ struct Seen {
     status: u16,
     /// Who responded: the name of the origin, or `route`; for an error, its cause.
     by: String,
-    /// The compared content of the response. If an origin responded: the request that it received. If the route
-    /// responded: the response headers. For an error: the `Location` header, empty if there is none. `None` if unknown.
+    /// The response content to compare: the request that the origin received, the headers of a route's own response, or
+    /// the `Location` header of an error (empty if there is none). `None` if unknown.
     rest: Option<String>,
 }
 

@@ -47,7 +47,8 @@ fn sets_adds_and_removes_request_headers() {
         "GET /api/x?q=1 HTTP/1.1\r\nHost: h:80\r\n\r\n",
         PASSED,
     );
-    // If the client names a field in `Connection`, its value of this field is not forwarded, but the route's value is.
+    // If the client names a field in `Connection`, the client's value of this field is not forwarded, but the value
+    // that the route sets is.
     check(
         "request_headers: { set: { X-Own: ours } }",
         "GET /api HTTP/1.1\r\nHost: h\r\nConnection: X-Own\r\nX-Own: theirs\r\n\r\n",

@@ -12,7 +12,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-/// The fields after `Host` that the upstream gets for a request with these fields.
+/// Returns the header fields after `Host` in the upstream request for a client request with `fields`.
 fn fields_of(settings: &str, route: &str, fields: &str) -> Vec<String> {
     let origin = Origin::answering(OK);
     let proxy = Proxy::with(&format!(

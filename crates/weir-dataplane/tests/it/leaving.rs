@@ -158,7 +158,7 @@ fn half_closed_client_gets_a_response_only_if_the_listener_allows_it() {
     release.send(()).unwrap();
     assert_eq!(client.response().body, "ok");
     assert!(client.is_ended());
-    // With `half_close`, a reset still is a disconnect.
+    // Even with `half_close`, a reset is a disconnect.
     asking(&half, &origin, 2).leave(true);
     half.wait_for("the disconnect", |stats| have_left(stats, 1));
     assert_eq!(half.gateway.stats().by_status.success, 1);

@@ -1,5 +1,5 @@
-//! The work for long lists in request headers. It is limited per byte of the headers, for every field and every shape
-//! of list.
+//! Tests that the work for long lists in request headers is limited per byte of the headers, for every field and every
+//! shape of list.
 
 use weir_config::{Scope, State};
 use weir_dataplane::explain;
@@ -94,7 +94,8 @@ fn conditions(routes: usize) -> String {
 
 #[test]
 fn work_per_byte_does_not_grow_with_the_routes() {
-    // Allows for decoding, sorting and joining. Without an index, 400 routes need a hundred times as much work.
+    // This limit allows for decoding, sorting and joining. Without an index, 400 routes need a hundred times as much
+    // work.
     const UNITS_PER_BYTE_MAX: f64 = 40.0;
     let parameters = |name: &str| vec![name; 7_500].join("&");
     let line = "X-A: 0123456789012345678901234567890123456789\r\n".repeat(100);

@@ -33,7 +33,8 @@ impl Routed {
 
 /// Checks that each of `routes` takes precedence over the routes after it. All of them match the request. Removes the
 /// routes one by one from the start; the first remaining route must respond. The configuration lists the routes in
-/// reverse order, unless `in_order` is set: then only their order decides.
+/// reverse order, so that their order cannot decide. If `in_order` is set, it keeps their order, and only this order
+/// decides.
 fn check_order(routes: &[&str], start: &str, fields: &str, in_order: bool) {
     for gone in 0..routes.len() {
         let answering =

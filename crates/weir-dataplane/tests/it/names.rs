@@ -122,7 +122,7 @@ fn text(dns: &Dns, port: u16, more: &str) -> String {
     )
 }
 
-/// The endpoints that respond to this number of requests, each on its own connection.
+/// Sends `requests` requests, one per connection. Returns the responding endpoints, and the causes of errors.
 fn answered(proxy: &Proxy, requests: usize) -> BTreeSet<String> {
     let ask = |_| {
         let answer = proxy.ask("GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");

@@ -10,7 +10,7 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 
 /// Less memory than any process uses.
 const NO_MEMORY: &str = "overload: { memory: 1MiB }";
-/// A smaller lag than any event loop has.
+/// A lag below that of any event loop.
 const NO_TIME: &str = "overload: { lag: 1ns }";
 
 fn text(origin: &Origin, more: &str) -> String {

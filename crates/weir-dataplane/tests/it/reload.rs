@@ -229,7 +229,7 @@ fn workers_report_their_connections_and_table_version() {
     let table = recompile_with(&mut proxy.state, &configuration(listener, 2, &answering_with("new")), &[]);
     assert!(table.version > first);
     proxy.gateway.apply(table).unwrap();
-    // Workers take the new version without any request.
+    // Workers switch to the new version even without a request.
     let of_all = |stats: &Stats, version| stats.workers.iter().all(|worker| worker.table_version == version);
     proxy.wait_for("the new version", |stats| of_all(stats, first + 1));
     drop(clients);

@@ -34,7 +34,7 @@ impl Origin {
         Origin::over(TcpListener::bind("127.0.0.1:0").unwrap(), script)
     }
 
-    /// Like [`Origin::start`], but accepts connections from this listener.
+    /// Like [`Origin::start`], but accepts connections on `listener`.
     pub(crate) fn over(
         listener: TcpListener,
         script: impl Fn(&mut Served) + Send + Sync + 'static,
@@ -307,7 +307,7 @@ impl<S: Read + Write> Client<S> {
         Answer { status, head, body: String::new(), whole: true }
     }
 
-    /// Whether the gateway closed the connection without another byte.
+    /// Whether the gateway closed the connection without sending another byte.
     pub(crate) fn is_closed(&mut self) -> bool {
         self.bytes.is_empty() && !self.fill(1)
     }
@@ -393,7 +393,7 @@ impl Answer {
     }
 }
 
-/// Makes the close of this stream send a reset.
+/// Makes this stream send a TCP reset when it is closed.
 pub(crate) fn reset(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }

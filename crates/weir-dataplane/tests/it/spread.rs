@@ -48,7 +48,7 @@ fn no_worker_exceeds_its_share() {
     }
 }
 
-/// All workers accept from one socket, so the first one to wake would take all pending connections.
+/// All workers accept from one socket. Without handing over, the first one to wake would keep all pending connections.
 #[test]
 fn no_worker_exceeds_its_share_of_a_shared_socket() {
     let origin = Origin::answering(OK);

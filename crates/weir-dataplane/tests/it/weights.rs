@@ -23,7 +23,7 @@ fn text(first: &str, backends: &str, origins: &[&Origin; 3]) -> String {
     )
 }
 
-/// The backends that respond to this number of requests on one connection.
+/// The names of the backends that respond to consecutive requests on one connection.
 fn answered(proxy: &Proxy, requests: usize) -> String {
     let mut client = proxy.connect();
     (0..requests).map(|_| client.ask(GET).body).collect()

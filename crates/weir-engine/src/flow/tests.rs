@@ -257,8 +257,8 @@ fn requests_belong_to_the_phase_of_their_intended_start() {
 
 #[test]
 fn an_extended_warm_up_only_moves_the_phase() {
-    // In the second case, the worker gets no CPU time from the announcement of an extension until after the former
-    // start of the phase.
+    // In the second case, an extension is announced while the worker gets no CPU time. The worker wakes up only after
+    // the former start of the phase.
     for oversleep_ns in [0, 45 * MS] {
         let timeline = Timeline::new(S, 100 * MS, Some(S), S);
         let warm_up = WarmUp::new(S, 100 * MS, 300 * MS, 1).unwrap();
@@ -500,7 +500,7 @@ fn a_request_that_was_not_processed_counts_as_sent_once() {
     check(&report);
     let once = Requests { scheduled: 1, sent: 1, completed: 1, ..Requests::default() };
     assert_eq!((report.sustained.requests, report.sustained.errors.goaway), (once, 0));
-    // The latency begins with the first attempt, so the time until the second attempt is part of it.
+    // Latency is measured from the first attempt, so it includes the time until the second attempt.
     assert_eq!(latency(&report), histogram([3 * MS]));
 }
 

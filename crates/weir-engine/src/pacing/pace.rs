@@ -7,10 +7,10 @@ const BURST: u64 = 10;
 
 /// The budget of a worker's wake-ups.
 ///
-/// A wake-up costs more CPU time than a request. Up to some thousand arrivals per second, each arrival has its own
-/// wake-up. Above that, arrivals that are due within [`GRAIN_NS`] share one wake-up. They are late by less than
-/// [`GRAIN_NS`]. The budget is the generic cell rate algorithm (ITU-T I.371, annex A). It depends only on the schedule,
-/// not on the time of the calls.
+/// A wake-up costs more CPU time than a request. Up to a few thousand arrivals per second, each arrival has its own
+/// wake-up. Above that, arrivals that are due within [`GRAIN_NS`] share one wake-up, and are late by less than
+/// [`GRAIN_NS`]. The budget follows the generic cell rate algorithm (ITU-T I.371, annex A). It depends only on the
+/// schedule, not on the time of the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// The time at which all [`BURST`] wake-ups are available again.

@@ -68,7 +68,8 @@ impl Pauses {
         }
     }
 
-    /// Returns the time from which a slot that is up and idle at `now_ns` may send; at least `now_ns`.
+    /// Returns the earliest time at which the slot may send; at least `now_ns`. The slot must be up and idle at
+    /// `now_ns`.
     #[inline]
     pub(crate) fn until_ns(&self, slot: usize, now_ns: u64, timeline: &Timeline) -> u64 {
         let begins_ns = self.begins_ns(slot, timeline);

@@ -37,9 +37,9 @@ impl Schedule {
 
     /// Returns the schedule of one of several machines that share the load. Each machine numbers its arrivals from 0.
     ///
-    /// `of` is the number of machines. With Poisson arrivals, each machine has an independent stream, and its mean gap
-    /// is `of` times as long. With even spacing, machine `index` sends every `of`-th arrival of the whole schedule,
-    /// beginning with arrival `index`.
+    /// `of` is the number of machines. With Poisson arrivals, each machine has an independent stream, with a mean gap
+    /// `of` times that of the whole schedule. With even spacing, machine `index` sends every `of`-th arrival of the
+    /// whole schedule, beginning with arrival `index`.
     pub fn of_shard(self, shard: ShardSpec) -> Self {
         Self { gaps: Gaps { seed: seed_of_shard(self.gaps.seed, shard), shard, ..self.gaps }, ..self }
     }

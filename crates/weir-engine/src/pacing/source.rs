@@ -190,8 +190,8 @@ impl Source {
         }
     }
 
-    /// Whether a closed loop with a fixed number of requests has no arrival left to send. Arrivals from
-    /// [`Source::give_back`] are left until they are taken again.
+    /// Whether a closed loop with a fixed number of requests has no arrival left to send. Arrivals passed to
+    /// [`Source::give_back`] count as left until they are taken again.
     pub(crate) fn is_used_up(&self) -> bool {
         matches!(self.model, Model::Closed { left: Some(0), .. }) && self.returned.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Counts of requests. Every scheduled request counts in exactly one result.
+//! Counts of requests. Every scheduled request is counted under exactly one result.
 
 use std::io::{self, ErrorKind};
 
@@ -14,7 +14,7 @@ pub(crate) enum Phase {
 /// Why a request or a connection attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The connection attempt failed for another reason than a refusal.
+    /// The connection attempt failed for a reason other than a refusal.
     Connect,
     /// The connection attempt was refused.
     Refused,

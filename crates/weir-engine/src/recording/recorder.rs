@@ -247,8 +247,8 @@ impl Interval {
         }
     }
 
-    /// Latency of all requests whose responses arrived in this interval. Includes the requests of both warm-up and
-    /// sustained phase.
+    /// Latency of all requests whose responses arrived in this interval. Includes the requests of the warm-up and of
+    /// the sustained phase.
     pub(crate) fn latency(&self) -> Histogram<u64> {
         let mut all = self.sustained.clone();
         if let Some(warmup) = &self.warmup {

@@ -132,8 +132,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a valid request. If an earlier request differs from it at most in the weight, adds the weight to that
-    /// request instead.
+    /// Adds a valid request. If it is static and an earlier request is the same, ignoring the weight, adds the weight
+    /// to that request instead.
     pub(super) fn push_or_merge(&mut self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (request, bytes_start) = (self.entries.len(), self.bytes.len());
         if request == REQUESTS_MAX {
@@ -351,7 +351,7 @@ impl Builder {
         number
     }
 
-    /// Rejects a request if all requests together become too large. So 32 bits are enough for positions in the
+    /// Rejects a request if all requests together would be too large, so that 32 bits are enough for positions in the
     /// buffer.
     fn check_size(&self, spec: &RequestSpec) -> Result<(), EngineError> {
         let (Body::Text(body) | Body::Base64(body)) = &spec.body;

@@ -41,7 +41,7 @@ struct FieldCheck {
     failed: String,
 }
 
-/// Whether a status is unexpected for a request without a check of the status.
+/// Whether a status is unexpected if the request has no status check.
 #[inline]
 pub(crate) fn default_is_unexpected(status: u16) -> bool {
     status >= 400
@@ -125,7 +125,7 @@ impl CheckState {
         if !is_right {
             return Err(CheckFailed(&checks.status_failed));
         }
-        // The number of trailing ones is the index of the first field that is missing.
+        // One bit per field seen: the number of trailing ones is the index of the first missing field.
         if let Some(check) = checks.fields.get(fields_seen.trailing_ones() as usize) {
             return Err(CheckFailed(&check.failed));
         }
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Checks a response with two header fields and this body. The body arrives in one piece, and then byte by
+    /// Checks a response with two header fields and this body twice: first with the body in one piece, then byte by
     /// byte.
     #[track_caller]
     fn check(spec: &ChecksSpec, status: u16, body: &str, expected: Result<(), &str>) {

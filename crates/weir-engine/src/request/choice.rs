@@ -72,8 +72,8 @@ fn columns(weights: &[f64]) -> Vec<Column> {
     let mut shares: Vec<f64> = weights.iter().map(|weight| weight / greatest / mean).collect();
     let (mut small, mut large): (Vec<u32>, Vec<u32>) =
         (0..weights.len() as u32).partition(|&request| shares[request as usize] < 1.0);
-    // Each column starts with only its own request. Columns that remain after the loop stay so: apart from rounding,
-    // their share is 1.
+    // Initially, each column contains only its own request. Columns that are left after the loop stay that way, because
+    // their share is 1 apart from rounding.
     let mut columns: Vec<Column> =
         (0..weights.len() as u32).map(|request| Column { own: u32::MAX, other: request }).collect();
     while let (Some(&little), Some(&much)) = (small.last(), large.last()) {

@@ -25,7 +25,7 @@ impl TextSearch {
         search
     }
 
-    /// Whether `matched` bytes are the whole text, so that the search is over.
+    /// Whether `matched` is the length of the whole text in bytes, which ends the search.
     pub(crate) fn is_found(&self, matched: usize) -> bool {
         matched == self.finder.needle().len()
     }
@@ -51,8 +51,8 @@ impl TextSearch {
         tail.iter().fold(0, |matched, byte| self.advance(matched, *byte))
     }
 
-    /// Returns how many bytes of the text match after `byte`, the next byte of the body. `matched` is the number before
-    /// `byte`; it must be less than the length of the text.
+    /// Advances the search by `byte`, the next byte of the body. Returns how many bytes of the text now match.
+    /// `matched` is the previous number; it must be less than the length of the text.
     fn advance(&self, mut matched: usize, byte: u8) -> usize {
         let text = self.finder.needle();
         while matched > 0 && text[matched] != byte {

@@ -79,7 +79,7 @@ pub(super) fn parse(
     base: &Base,
     sink: Sink<'_>,
 ) -> Result<LeftOut, Problem<Position>> {
-    // The suffix tells the reader to expect JSON.
+    // The name `.json` makes `read` accept only JSON.
     let har = weir_document::read::<Har>(".json", text).map_err(|error| error.renamed(source_name))?;
     let entries = har.log.entries;
     let target = Target { base, recorded: recorded_host(&entries, base) };
@@ -138,7 +138,7 @@ impl Entry {
     }
 }
 
-/// Whether a URL has another scheme than `http` or `https`.
+/// Whether a URL has a scheme other than `http` or `https`.
 fn has_other_scheme(url: &str) -> bool {
     let Some((scheme, _)) = url.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())

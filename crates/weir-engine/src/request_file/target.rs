@@ -68,8 +68,8 @@ pub(super) fn without_fragment(url: &str) -> &str {
     &url[..find_outside(url, b"#")]
 }
 
-/// Returns the position of the first of the `wanted` bytes that is not inside of a placeholder, or the end. The
-/// file name in a placeholder may contain these bytes.
+/// Returns the position of the first of the `wanted` bytes that is outside placeholders, or the end. The file name in a
+/// placeholder may contain these bytes.
 fn find_outside(text: &str, wanted: &[u8]) -> usize {
     let mut is_inside = false;
     for (at, byte) in text.bytes().enumerate() {

@@ -72,7 +72,7 @@ impl Crew {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Stops all workers, and returns why one of them has ended before the start of the load.
+    /// Stops all workers, and returns why one of them ended before the start of the load.
     pub(super) fn failure(self) -> EngineError {
         match self.dismiss() {
             Err(error) => error,
@@ -101,8 +101,8 @@ impl Crew {
     }
 }
 
-/// Waits until every worker has tried to open all its connections, which takes a limited time. Returns false if a
-/// worker has ended without reporting, while the others wait for the start.
+/// Waits until every worker has tried to open all its connections. The opening has a time limit. Returns false if a
+/// worker has ended without reporting; the others then still wait for the start.
 pub(super) fn await_connections(
     events: &Receiver<(u32, Event)>,
     workers: u32,
@@ -130,7 +130,7 @@ fn cpu_of(worker: u32, workers: u32) -> Option<usize> {
     cpus.iter().rev().nth(worker as usize).copied()
 }
 
-/// Raises the limit of open files of this process to what the connections and workers need.
+/// Raises this process's limit on open files if the connections and workers need more.
 pub(crate) fn raise_open_files(connections: u32, workers: u32) -> Result<(), EngineError> {
     let needed = u64::from(connections) + u64::from(workers) * FILES_PER_WORKER + FILES_BASE;
     if getrlimit(Resource::Nofile).current.is_some_and(|current| current < needed) {
@@ -158,7 +158,7 @@ mod tests {
         }
         assert!(await_connections(&events, 2, || true), "who has reported may end");
         events_in.send((0, Event::Connected)).unwrap();
-        // The sender `events_in` stays open, as with workers that wait for the start. So only `has_lost_one` shows that
+        // `events_in` keeps the channel open, as do workers that wait for the start. So only `has_lost_one` shows that
         // a worker has ended.
         assert!(!await_connections(&events, 2, || true));
     }

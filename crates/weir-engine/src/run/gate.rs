@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Decides when a prepared load starts. Prepared means that its connections are open, and its requests are rendered.
 pub trait Gate {
-    /// Waits until the start is decided and returns it, as a time of this machine's `CLOCK_MONOTONIC` in
-    /// nanoseconds. `None` starts the load as soon as possible. Implementations return `None` when `stop` is set.
+    /// Waits until the start time is decided. Returns it in nanoseconds of this machine's `CLOCK_MONOTONIC`. `None`
+    /// starts the load as soon as possible. Implementations return `None` when `stop` is set.
     fn wait(&self, stop: &AtomicBool) -> Option<u64>;
 }
 

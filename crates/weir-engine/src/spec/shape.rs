@@ -14,8 +14,8 @@ pub const STEPS_MAX: usize = 1_000;
 pub const STREAMS_MAX: u32 = 10_000;
 /// Minimum period of bursts. The schedule is computed burst by burst, which is slow for shorter periods.
 const BURST_EVERY_MIN: Duration = Duration::from_millis(1);
-/// Maximum number of requests of an open load that ends after a number of requests. weir computes the due times of all
-/// of them to find the end.
+/// Maximum `request_count` of an open load. weir computes the due times of all these requests to find the end of the
+/// load.
 const OPEN_COUNT_MAX: u64 = 1_000_000_000;
 
 impl LoadSpec {
@@ -63,7 +63,7 @@ impl LoadSpec {
     fn validate_rates(&self, rate_per_s: f64, to_per_s: Option<f64>) -> Result<(), EngineError> {
         let Some(to_per_s) = to_per_s else { return validate_rate(rate_per_s) };
         if self.duration_ns.is_none() {
-            return invalid("rate", "a ramp cannot end after a number of requests", "use a duration");
+            return invalid("rate", "a request count cannot limit a ramp", "use a duration");
         }
         if !self.steps.is_empty() {
             return invalid("rate", "steps and a ramp cannot be combined", "remove one of the two");
@@ -111,7 +111,7 @@ impl LoadSpec {
             );
         }
         if self.duration_ns.is_none() {
-            return invalid("connections", "a ramp cannot end after a number of requests", "use a duration");
+            return invalid("connections", "a request count cannot limit a ramp", "use a duration");
         }
         if !self.steps.is_empty() {
             return invalid("connections", "steps and a ramp cannot be combined", "remove one of the two");
@@ -166,7 +166,7 @@ fn validate_burst(burst: Burst) -> Result<(), EngineError> {
         return invalid(
             "burst",
             "the length of a burst must be longer than zero and shorter than its interval",
-            "use a length like 200ms in 5000/s:200ms/1s",
+            "use a burst like 5000/s:200ms/1s: its length is 200ms, its interval 1s",
         );
     }
     match burst.rate.0 > 0.0 && burst.rate.0 <= RATE_MAX_PER_S {
@@ -268,7 +268,7 @@ mod tests {
                 spec.model = open(1.0, Some(2.0), None);
                 (spec.duration_ns, spec.request_count) = (None, Some(10));
             },
-            "rate: a ramp cannot end after",
+            "rate: a request count cannot limit a ramp",
         );
         check(
             |spec| {
@@ -295,7 +295,7 @@ mod tests {
                 spec.connections_from = Some(1);
                 (spec.duration_ns, spec.request_count) = (None, Some(10));
             },
-            "connections: a ramp cannot end after",
+            "connections: a request count cannot limit a ramp",
         );
     }
 

@@ -49,14 +49,14 @@ impl ShardSpec {
         self.of == 1
     }
 
-    /// Converts an index on this machine, of a request or a connection, to the index over all machines.
+    /// Converts the index of a request or connection on this machine to its index over all machines.
     #[inline]
     pub(crate) fn number(self, local: u64) -> u64 {
         local * u64::from(self.of) + u64::from(self.index)
     }
 
-    /// Returns this machine's share of `total`. Shares are equal, except that the first machines have the
-    /// remainder.
+    /// Returns this machine's share of `total`. Shares are equal, except that the first `total % of` shares are larger
+    /// by 1.
     pub fn share(self, total: u64) -> u64 {
         share(total, self.index, self.of)
     }
@@ -98,7 +98,7 @@ impl LoadSpec {
         if self.start_at_ns.is_some() && !self.steps.is_empty() && self.request_count.is_some() {
             return invalid(
                 "start",
-                "steps that end after a number of requests cannot start at planned times",
+                "steps that end after a number of requests cannot have a planned start",
                 "use a duration for the steps, or remove the planned start",
             );
         }
@@ -129,9 +129,9 @@ pub(crate) fn check_start_ahead(start_ns: u64, now_ns: u64) -> Result<(), Engine
     }
     invalid(
         "start",
-        format!("the planned start is {} s ahead", ahead_ns / 1_000_000_000),
+        format!("the planned start is too far ahead: {} s", ahead_ns / 1_000_000_000),
         format!(
-            "plan the start at most {} s ahead, in CLOCK_MONOTONIC time of the machine that sends the load",
+            "plan the start at most {} s ahead, and give it as a CLOCK_MONOTONIC time of the machine that sends the load",
             START_AHEAD_MAX_NS / 1_000_000_000
         ),
     )
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use crate::spec::{ModelSpec, RequestSpec, Spacing, StepSpec};
 
-    /// Changes a load with 4 connections, and checks the error of its validation. An empty `expected` means that
-    /// the load is valid.
+    /// Applies `change` to a load with 4 connections, validates the load, and checks the error. An empty `expected`
+    /// means that the load is valid.
     fn check(change: impl FnOnce(&mut LoadSpec), expected: &str) {
         let mut spec = LoadSpec {
             connect: "127.0.0.1:80".into(),
@@ -239,6 +239,6 @@ mod tests {
         );
         assert!(check_start_ahead(3_600_000_000_000, 3_000_000_000_000).is_ok());
         let error = check_start_ahead(3_601_000_000_000, 3_000_000_000_000).unwrap_err().to_string();
-        assert_eq!(error, "start: the planned start is 601 s ahead");
+        assert_eq!(error, "start: the planned start is too far ahead: 601 s");
     }
 }

@@ -17,9 +17,9 @@ const BATCH: usize = 5;
 /// Minimum number of batches for a decision.
 const BATCHES_MIN: usize = 8;
 
-/// If MSER cuts off half of a series, the series counts as unsettled only if the median of the last quarter of this
-/// half differs from the median of the rest by more than this share of the latter. Noise alone sometimes causes such a
-/// cut, but with a smaller difference.
+/// If MSER cuts off the first half of a series, two medians are compared: of the last quarter of this half, and of the
+/// second half. The series counts as unsettled only if they differ by more than this share of the median of the second
+/// half. Noise alone sometimes causes such a cut, but with a smaller difference.
 const TRANSIENT_SHARE: f64 = 0.05;
 
 /// Whether the series settled within its first half. Returns true if there are too few observations to decide.

@@ -13,7 +13,7 @@ use crate::recording::books::Cause;
 use crate::spec::ProtocolSpec;
 use crate::tls::Session;
 
-/// Interval at which a worker checks for an early end of the load while its connections open.
+/// While a worker opens its connections, it checks at this interval whether the load has ended early.
 const END_LOOKED_FOR_NS: u64 = 50_000_000;
 /// Time between retries while the listen queue of a Unix socket is full.
 const QUEUE_LOOKED_FOR_NS: u64 = 2_000_000;
@@ -103,7 +103,8 @@ impl Connection {
         Self { link: Link::new(), talk, requests: 0 }
     }
 
-    /// Whether the connection is not usable yet: it connects, does its TLS handshake, or waits for HTTP/2 SETTINGS.
+    /// Whether the connection is not usable yet: it is connecting, in its TLS handshake, or waiting for HTTP/2
+    /// SETTINGS.
     pub(super) fn is_opening(&self) -> bool {
         self.link.is_opening() || self.talk.is_settling()
     }
@@ -166,8 +167,8 @@ impl Net {
         place * self.streams..(place + 1) * self.streams
     }
 
-    /// The index of the domain of connection `place`; `None` if connections have no domains, or before its TLS
-    /// session begins.
+    /// The index of the domain of connection `place`; `None` if connections have no domains, or if this connection has
+    /// no TLS session.
     #[inline]
     pub(super) fn domain_of(&self, place: usize) -> Option<u32> {
         if !self.has_domains {

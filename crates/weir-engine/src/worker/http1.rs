@@ -23,7 +23,8 @@ pub(super) struct Http1 {
     is_writing: bool,
     /// Whether a part of the response has arrived.
     is_partial: bool,
-    /// Whether the write is blocked: the socket accepts no more bytes of the request until the poll reports it.
+    /// Whether the write is blocked: the socket accepts no more bytes of the request until the poll reports it as
+    /// writable.
     is_blocked: bool,
 }
 

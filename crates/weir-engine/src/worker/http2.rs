@@ -175,7 +175,7 @@ impl Http2 {
         !self.is_settled && now_ns >= self.since_ns + SETTLE_TIMEOUT_NS
     }
 
-    /// Number of slots of this connection that the peer allows to use at the same time.
+    /// Number of slots of this connection that the peer allows weir to use at the same time.
     pub(super) fn allowed(&self) -> usize {
         self.allowed
     }
@@ -246,7 +246,7 @@ impl Http2 {
         self.is_paused && !self.pipe.is_blocked() && std::mem::take(&mut self.is_paused)
     }
 
-    /// Lets the library process input and output. Returns how the connection ended, once it has.
+    /// Polls the library, which processes input and output. Returns how the connection ended, if it has.
     fn drive(&mut self) -> Option<Result<(), h2::Error>> {
         match Pin::new(&mut self.connection).poll(&mut nobody()) {
             Poll::Pending => None,
@@ -369,7 +369,7 @@ impl Worker {
         });
         http2.in_flight += 1;
         http2.unsent.push(at);
-        // The first poll of the stream registers its waker, so it must be polled once without being woken.
+        // The first poll registers the stream's waker, so mark the stream as woken to have it polled the first time.
         http2.woken.insert(at);
         connection.requests += 1;
         if connection.requests >= self.net.requests_max {

@@ -13,8 +13,8 @@ use super::replies::Replies;
 
 /// Maximum amount of pending output. Above it, the library cannot write.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// While a buffer has unused bytes, it removes the used ones (already read or written) only if there are at least this
-/// many. Removal moves the remaining bytes, so on average each byte is moved less than once.
+/// A buffer that still has unused bytes removes its used bytes (already read or written) only if there are at least
+/// this many. Each removal moves the unused bytes. With this minimum, each byte is moved less than once on average.
 const USED_BYTES_MAX: usize = 256 * 1024;
 
 /// Both ends of an in-memory connection. The HTTP/2 library holds one clone, and the worker the other.
@@ -84,7 +84,7 @@ impl Pipe {
         self.is_full() && !self.0.borrow().input.is_empty()
     }
 
-    /// Whether the peer demands more and more replies and does not read them.
+    /// Whether too many replies are pending, which means that the peer does not read them.
     pub(super) fn is_flooded(&self) -> bool {
         self.0.borrow().replies.are_too_many()
     }

@@ -17,11 +17,11 @@ const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// `mark` is sent.
 #[derive(Debug)]
 pub(super) struct Replies {
-    /// Number of queued bytes that belong to the payload of the current frame and are skipped.
+    /// Number of bytes to skip before the next frame header: the rest of the preface, or of the current payload.
     until_frame: usize,
     header: [u8; HEADER_BYTES],
     header_bytes: usize,
-    /// Number of bytes that were ever queued (`queued`) and ever sent (`sent`).
+    /// Total number of bytes queued (`queued`) and sent (`sent`) so far.
     queued: u64,
     sent: u64,
     mark: u64,

@@ -67,8 +67,8 @@ impl Said {
 }
 
 impl TlsBooks {
-    /// Counts a completed handshake of `took_ns`. `is_opening` says whether it took place before the load's clock
-    /// started.
+    /// Counts a completed handshake that took `took_ns`. `is_opening` says whether it took place before the load's
+    /// clock started.
     pub(crate) fn finished(&mut self, session: &Session, took_ns: u64, is_opening: bool) {
         self.handshakes += 1;
         self.resumed += u64::from(session.is_resumed());

@@ -8,7 +8,7 @@ use weir_io::mono_ns;
 
 use super::Worker;
 
-/// Maximum time for which socket events are ignored, which delays the reading of responses.
+/// Maximum time for which socket events are ignored. Ignoring them delays the reading of responses.
 const DEFERRAL_NS_MAX: u64 = 300_000;
 /// Socket events are ignored only while at least this many slots are free.
 const FREE_MIN: usize = 4;

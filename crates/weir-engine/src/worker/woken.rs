@@ -33,7 +33,7 @@ impl Woken {
         Arc::new(Self { wakers: wakers.collect(), words })
     }
 
-    /// The waker that adds the stream `at` to the set.
+    /// The waker that adds the stream with index `at` to the set.
     #[inline]
     pub(super) fn waker(&self, at: usize) -> &Waker {
         &self.wakers[at]

@@ -126,7 +126,7 @@ fn the_seed_chooses_the_requests() {
     assert_eq!(drive(&spec).result.requests.completed, 100);
 }
 
-/// Drives 40 requests against a peer that lets all of them fail, and returns the counts of causes.
+/// Sends 40 requests to a peer that makes all of them fail, and returns the counts of causes.
 fn all_fail(behaviour: Behaviour) -> Errors {
     let peer = Peer::start(behaviour);
     let record = drive(&closed(peer.address, 40));

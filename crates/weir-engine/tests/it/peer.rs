@@ -120,7 +120,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> bool {
     reader.read_exact(&mut body).is_ok()
 }
 
-/// Writes a text. Returns false if the connection is closed.
+/// Writes `text`. Returns false if the connection is closed.
 pub(crate) fn say(stream: &mut TcpStream, text: &str) -> bool {
     stream.write_all(text.as_bytes()).is_ok()
 }

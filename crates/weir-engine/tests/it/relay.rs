@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weir_origin::{Origin, OriginSpec};
 
-/// An origin, and the relay in front of it that records request heads.
+/// An origin, and the relay in front of it that records request lines and headers.
 pub(crate) struct Watched {
     pub(crate) origin: Origin,
     pub(crate) address: SocketAddr,
@@ -51,7 +51,7 @@ fn relay(mut client: TcpStream, upstream: SocketAddr, heads: &Sender<String>) {
         pending.extend_from_slice(&part[..bytes]);
         while let Some(end) = pending.windows(4).position(|window| window == b"\r\n\r\n") {
             let head: Vec<u8> = pending.drain(..end + 4).collect();
-            // The head is recorded before it is forwarded. So it is there when the response arrives.
+            // The headers are recorded before they are forwarded, so they are there when the response arrives.
             heads.send(String::from_utf8(head.clone()).unwrap()).unwrap();
             if server.write_all(&head).is_err() {
                 return;

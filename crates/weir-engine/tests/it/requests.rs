@@ -9,8 +9,8 @@ use weir_engine::{EngineError, LoadSpec, RequestFileSpec, run};
 
 use crate::load::{closed, drive, get};
 
-/// Starts a peer that responds to every request and runs until the test ends. Returns its address, and the heads of the
-/// requests that it reads.
+/// Starts a peer that responds to every request and runs until the test ends. Returns its address, and a channel with
+/// the request line and headers of each request.
 fn reading_peer() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -45,12 +45,12 @@ fn identity(name: &str, role: Role, who: &str) -> Vec<Column> {
         ),
         Column::float(
             format!("{name}_limit_cpus"),
-            format!("CPU limit of {who}, cores; missing without a limit."),
+            format!("CPU limit of {who}, cores; missing if there is no limit."),
             move |entry| limits(entry, role, |part| part.limit_cpus, |a, b| a + b),
         ),
         Column::integer(
             format!("{name}_limit_memory_bytes"),
-            format!("Memory limit of {who}, bytes; missing without a limit."),
+            format!("Memory limit of {who}, bytes; missing if there is no limit."),
             move |entry| limits(entry, role, |part| part.limit_memory_bytes, u64::saturating_add),
         ),
     ]

@@ -116,7 +116,7 @@ impl ForeignError {
     }
 }
 
-/// Describes that two files are the same, by name or by content.
+/// Returns the message that two files have the same name or the same content.
 fn the_same(name: &str, other: &str) -> String {
     if name == other {
         format!("{name} is given twice")

@@ -61,7 +61,7 @@ pub(super) fn times(file: &ForeignFile, rows: &Rows) -> Result<Requests, Foreign
         return Err(ForeignError::Nothing {
             name: file.name.clone(),
             detail: "the file has no requests".into(),
-            remedy: "use a file of throughputramp with at least one request",
+            remedy: "use a throughputramp file with at least one request",
         });
     }
     Ok(Requests { name: file.name.clone(), steps })

@@ -52,7 +52,7 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
     };
     if all.next().is_some() {
         let remedy = "if the file is from weir, export the run with --format weir and use that file";
-        return Err(nothing("the file has several rows `Aggregated`", remedy));
+        return Err(nothing("the file has several `Aggregated` rows", remedy));
     }
     let number = |column: &str| line.number(file, column, rows.field(line, column), "number");
     let statistics = Statistics {
@@ -70,8 +70,8 @@ pub(super) fn statistics(file: &ForeignFile, rows: &Rows) -> Result<Statistics, 
     Ok(statistics)
 }
 
-/// Reads a time in milliseconds and returns nanoseconds. `None` if the column or its value is missing, because users
-/// can choose Locust's quantiles.
+/// Reads a time in milliseconds and returns nanoseconds. `None` if the column or its value is missing: users choose
+/// which quantiles Locust reports.
 fn time_ns(file: &ForeignFile, rows: &Rows, line: &Line, column: &str) -> Result<Option<f64>, ForeignError> {
     let value = rows.field(line, column);
     if value.is_empty() || value == MISSING {

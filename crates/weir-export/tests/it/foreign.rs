@@ -188,7 +188,7 @@ fn invalid_files_are_reported_with_the_problem() {
     refused(&[("x.csv", &LOCUST.replace(",Aggregated", ",Sum"))], &["no row `Aggregated`"]);
     refused(
         &[("x.csv", &LOCUST.replace("GET,/", ",Aggregated"))],
-        &["several rows `Aggregated`", "--format weir"],
+        &["several `Aggregated` rows", "--format weir"],
     );
     refused(&[("x.json", "{\"metrics\": {}}")], &["x.json", "metrics.http_reqs.rate", "--summary-export"]);
     refused(&[("x.json", "{\"metrics\": ")], &["x.json", "not JSON"]);

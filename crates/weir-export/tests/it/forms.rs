@@ -114,7 +114,7 @@ fn each_axis_is_a_column() {
         (rows.get(0, "axis.limits.data.cpus"), rows.get(30, "axis.limits.data.cpus")),
         ("0.25", "1.0")
     );
-    // One value that is not a number makes the whole column text.
+    // One value that is not a number turns the whole column into text.
     run.plan[0].axes.insert("limits.data.cpus".into(), "unlimited".into());
     cells[0].key = run.plan[0].clone();
     let rows = Rows::of(&weir_export::csv(&run, &cells).unwrap());
@@ -189,7 +189,7 @@ fn summaries_of_k6() {
     let summaries: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(summaries.len(), 28, "a line per measured load");
     insta::assert_snapshot!(serde_json::to_string_pretty(&summaries[1]).unwrap());
-    // Envoy's open load is overloaded. Its p99 falls on a request without a response, so it is null.
+    // Envoy is overloaded in the open load. The p99 falls on a request without a response, so the p99 is null.
     assert_eq!(summaries[3]["metrics"]["http_req_duration"]["p(99)"], Value::Null);
     assert_eq!(summaries[3]["metrics"]["http_req_failed"]["passes"], 8200);
 }

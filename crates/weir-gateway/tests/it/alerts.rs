@@ -17,8 +17,8 @@ const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 /// Labels that Prometheus itself adds.
 const LABELS_OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];
 
-/// Three texts: the name of a series, values that make an alert fire, and values that do not. Each text with values
-/// covers half an hour, with one value per minute.
+/// Three strings: the name of a series, values that make an alert fire, and values that do not. Each of the two lists
+/// of values covers half an hour, one value per minute.
 type Series = (&'static str, &'static str, &'static str);
 
 /// The series that make each alert fire.

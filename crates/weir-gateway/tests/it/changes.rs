@@ -50,7 +50,7 @@ enum Kind {
     Kept,
     /// A full handshake for each request.
     Anew,
-    /// A handshake per request, which resumes a session.
+    /// One handshake per request, with session resumption.
     Resuming,
 }
 
@@ -149,7 +149,7 @@ fn exchange(world: &World, stream: &mut Stream, host: usize) {
     world.answered.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The answer to one request, whose body is a single byte.
+/// Returns the response to one request: headers and a one-byte body.
 fn ask(stream: &mut Stream, host: usize) -> String {
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", name(host));
     stream.write_all(request.as_bytes()).expect("the gateway reads");

@@ -109,7 +109,7 @@ fn all_errors_are_reported_at_once() {
     let folder = Folder::new();
     let mut text = GOOD.to_owned();
     let mut lines = Vec::new();
-    // Mistakes in different parts of the configuration. They change no line numbers.
+    // Mistakes in different parts of the configuration. None of them shifts the line numbers of the others.
     for what in [
         "missing field `address`",
         "unsupported cipher suite `RC4-SHA`",

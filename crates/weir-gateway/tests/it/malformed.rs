@@ -57,8 +57,8 @@ fn a_relay_is_detected() {
         let relay = relay(origin.address);
         let cases = [Case::new(class, 0, number)];
         let expected = class.first != First::Served;
-        // If findings are expected, a timeout of the client counts as one, so the timeout can be short. Otherwise it is
-        // long, because the host may be busy.
+        // If findings are expected, a client timeout is one of them, so the timeout can be short. Otherwise, the
+        // timeout is long, because the host may be busy.
         let patience = if expected { Duration::from_millis(50) } else { PATIENCE };
         let mut findings = run(&cases, relay, patience);
         findings.extend(findings_at(origin, &cases));

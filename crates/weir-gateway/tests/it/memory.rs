@@ -23,7 +23,7 @@ const IDLE_BYTES_MAX: u64 = 14 << 10;
 /// and its state.
 const EXCHANGE_BYTES_MAX: u64 = 132 << 10;
 
-/// Upper limit of memory per certificate with its key, from its file name in the configuration to the parsed key.
+/// Upper limit of memory per certificate and key, including their file names in the configuration and the parsed key.
 const CERTIFICATE_BYTES_MAX: u64 = 8 << 10;
 
 /// Writes a self-signed certificate for `name`, and its key.

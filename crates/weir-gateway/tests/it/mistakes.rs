@@ -422,7 +422,7 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         Sense,
         ("path: /old", "path: /old;v=1"),
         18,
-        "routes[2].path: `/old;v=1` matches no request: the gateway removes path parameters (from `;`) before it matches routes",
+        "routes[2].path: `/old;v=1` matches no request: the gateway removes path parameters (`;` and what follows in the segment) before it matches routes",
         "write `/old`, or set `paths.path_parameters: keep`",
     ),
     mistake(

@@ -50,7 +50,7 @@ const REQUESTS: [(&str, &str, u16); 31] = [
     ("shop.example", "GET /api/\r\nHost: shop.example", 200),
     ("shop.example", "GET /api/broken\r\nHost: shop.example", 502),
     ("shop.example", "GET /api/slow\r\nHost: shop.example", 504),
-    // A 503 is retried if another endpoint may succeed. If none does, the client gets it.
+    // A 503 is retried if another endpoint may succeed. If no endpoint succeeds, the client gets the 503.
     ("shop.example", "GET /flaky\r\nHost: shop.example", 200),
     ("shop.example", "GET /unavailable\r\nHost: shop.example", 503),
     // A path pattern: one path that matches, and one that does not.

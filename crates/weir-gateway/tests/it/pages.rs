@@ -1,4 +1,4 @@
-//! Commands on pages of the docs, run with the example of each page.
+//! Runs the commands shown on pages of the docs, with the example of each page.
 
 use std::process::Command;
 

@@ -15,7 +15,7 @@ use crate::process::{Gateway, origin};
 
 mod files;
 
-/// A certificate authority. A folder contains its certificate in `ca.pem` and its key in `ca.key`.
+/// A certificate authority. `new` writes its certificate to `ca.pem` and its key to `ca.key` in the given folder.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {

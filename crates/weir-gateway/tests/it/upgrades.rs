@@ -33,7 +33,7 @@ struct Outcomes {
     otherwise: AtomicU64,
 }
 
-/// Clients that connect for each request, until they are stopped.
+/// Clients that open a new connection for each request until they are stopped.
 struct Load {
     outcomes: Arc<Outcomes>,
     stop: Arc<AtomicBool>,
@@ -50,7 +50,7 @@ impl Outcomes {
         [&self.answered, &self.refused, &self.reset, &self.otherwise].map(|of| self.count(of))
     }
 
-    /// One exchange over its own connection, until it closes.
+    /// Sends one request over a new connection, and reads until it closes.
     fn exchange(&self, address: SocketAddr) {
         let outcome = match exchange(address) {
             Ok(answer) if answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok") => {

@@ -221,8 +221,8 @@ fn parse(side: Side, buf: &[u8]) -> Result<Option<(Head, usize)>, HeadError> {
     }
 }
 
-/// Ends the forwarded headers. If the body is chunked, adds Transfer-Encoding, which is never forwarded. Content-Length
-/// was forwarded with the other fields.
+/// Ends the forwarded headers. If the body is chunked, first adds a new Transfer-Encoding, because the received one is
+/// never forwarded. Content-Length was forwarded with the other fields.
 fn end_forwarded(forwarded: &mut Vec<u8>, framing: Framing) {
     if framing == Framing::Chunked {
         append_framing(forwarded, framing);

@@ -15,7 +15,7 @@ use super::error::{CellError, failed};
 use super::origin::Upstream;
 use crate::scenario::{Load, Scenario};
 
-/// Timeout until the upstream confirms that it delays its responses.
+/// Timeout for the upstream to confirm that it delays its responses.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For each combination of axes, repeat and load: p50 latency, in nanoseconds, of the gateway that the positive control

@@ -70,7 +70,8 @@ impl<'a> Agents<'a> {
 }
 
 impl Lab<'_> {
-    /// Where the load of `scenario` comes from. Starts the agents if the scenario uses agents and they do not run yet.
+    /// Returns where the load of `scenario` comes from. Starts the agents if the scenario uses agents that are not
+    /// running yet.
     pub(crate) fn load_from(&self, scenario: &Scenario) -> Result<LoadFrom, CellError> {
         let Some(place) = &scenario.generator.on else { return Ok(LoadFrom::default()) };
         let mut crew = self.agents.crew.borrow_mut();

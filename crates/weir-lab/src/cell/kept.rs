@@ -12,7 +12,7 @@ const CONFIGURATION_BYTES: u64 = 32 << 10;
 const LOG_BYTES: u64 = 4 << 10;
 /// Maximum number of stored files of one kind. Further files are not stored.
 const FILES_MAX: usize = 16;
-/// How deep weir searches for logs: in the folder of the cell, and in the folders in it.
+/// Search depth for logs: the folder of the cell and its direct subfolders.
 const DEPTH: usize = 2;
 
 /// Reads the configuration files `files` of the cell in `dir`. Skips unreadable files, which must not fail the cell.

@@ -56,7 +56,7 @@ const SETTLED_READINGS: u32 = 8;
 
 /// After a failed load, weir checks this many times whether a process has died and caused the failure.
 const DEATH_LOOKS: u32 = 10;
-/// Pause between two checks whether a process has died.
+/// Pause between two checks for a dead process.
 const DEATH_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs loads against the processes of a cell.
@@ -79,7 +79,7 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) besides: Vec<Beside<'a>>,
     /// The parts that agents sample: upstreams on other hosts, and parts in pods.
     pub(crate) placed: &'a [Part],
-    /// Reads the usage of pods without an agent.
+    /// Reads the usage of pods that have no agent.
     pub(crate) usage: Option<&'a dyn PodUsage>,
     /// The parts in pods without an agent.
     pub(crate) watched: &'a [Part],
@@ -87,7 +87,7 @@ pub(crate) struct LoadRunner<'a> {
     pub(crate) generator: Option<&'a Namespace>,
     /// The agents, if they generate the load.
     pub(crate) agents: Option<&'a Agents<'a>>,
-    /// Request counters of the gateway: one per process or pod, if it has a counter.
+    /// Request counters of the gateway, one per process or pod, if the gateway has a counter.
     pub(crate) gateway_counters: &'a [CounterSource],
     /// One request counter per server of the upstream.
     pub(crate) origin_counters: &'a [CounterSource],
@@ -108,7 +108,7 @@ pub(super) struct Generated {
     pub(super) usage: Vec<(String, Usage)>,
     /// For each agent that samples itself: the boot ID of its machine, and the name of its part.
     pub(super) agents: Vec<(String, String)>,
-    /// Processes that disturbances ran during the load.
+    /// Processes of disturbances that ran during the load.
     pub(super) others: Vec<Part>,
 }
 
@@ -319,7 +319,7 @@ impl LoadRunner<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(CellError::Stopped);
             }
-            // A gateway that died explains a failed generator, so it is checked first.
+            // Check the other processes first: a gateway that died explains a failed generator.
             self.look_at_processes()?;
             match ended {
                 Some(status) if status.success() => return Ok(()),
@@ -347,7 +347,7 @@ impl LoadRunner<'_> {
         Ok(Readings { gateway, origin })
     }
 
-    /// Reads the counters until they agree with the generator or no longer change, at most for [`SETTLE_MAX`].
+    /// Reads the counters until they agree with the generator or no longer change, for at most [`SETTLE_MAX`].
     fn settle(
         &self,
         before: Readings,

@@ -126,8 +126,8 @@ impl Lab<'_> {
     /// Measures the cell `key` of `scenario`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// If the cell failed because the disk is full, and the disk is still full: all further cells would fail. Other
-    /// failures are outcomes of the cell.
+    /// If the cell failed because the disk was full, and the disk is still full. All further cells would fail, too.
+    /// Other failures are outcomes of the cell.
     pub(crate) fn measure(&self, scenario: &Scenario, key: &CellKey) -> Result<Option<Cell>, LabError> {
         let started_unix_ms = clock::unix_ms();
         let dir = self.rig.work_dir().join(format!("cell-{}", key.index));
@@ -183,7 +183,7 @@ impl Lab<'_> {
                 };
                 let message = format!("{name}: {why}");
                 let log_tail = kept::log_of(&cell.files, home);
-                let remedy = format!("see the log of {name}; `weir render` writes its configuration");
+                let remedy = format!("see the log of {name}; to see its configuration, run `weir render`");
                 outcome("service", &message, &remedy, &log_tail)
             }
             Err(CellError::Stopped) => return Ok(None),

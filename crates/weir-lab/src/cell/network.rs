@@ -79,7 +79,7 @@ impl<'a> CellNetwork<'a> {
         })
     }
 
-    /// Addresses for one more server of the upstream.
+    /// Addresses for one more endpoint of the upstream.
     pub(crate) fn origin(&self) -> Result<Listener, CellError> {
         match self {
             Self::Host { ports, reached_at } => on_host(ports.free()?, ports, *reached_at),

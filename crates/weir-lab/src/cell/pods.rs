@@ -197,7 +197,7 @@ impl Lab<'_> {
         let driver = self.drivers.driver(&entry.driver)?;
         let mut routes =
             driver.cluster_routes(&binding, rendered.credentials.certificates.as_ref(), &home)?;
-        // 100,000 routes take over 100 MiB, so they do not stay in memory during the measurement.
+        // 100,000 routes need more than 100 MiB, so they do not stay in memory during the measurement.
         let objects = std::mem::take(&mut routes.objects);
         host.put_routes(&entry.name, &objects, routes.accepted.as_ref()).map_err(CrewError::from)?;
         drop(objects);
@@ -255,7 +255,7 @@ impl Lab<'_> {
             connect = vec![self.service_of(entry, host.as_ref(), routes.service.as_ref())?];
             self.await_routes(scenario, &rendered, connect[0])?;
             cell.unequal.push(format!(
-                "{}: its CPU and memory are not measured, because faults replace its pods; load goes through its Service",
+                "{}: faults replace its pods, so its CPU and memory are not measured and load goes through its Service",
                 entry.name
             ));
         }
@@ -304,7 +304,7 @@ impl Lab<'_> {
     ) -> Result<SocketAddr, CellError> {
         let Some(service) = service else {
             let message = format!(
-                "{}: its driver sets no Service of the data plane; without a Service, load does not reach new pods",
+                "{}: the driver names no Service of the data plane with a port for this topology, so load cannot reach new pods",
                 entry.name
             );
             let remedy = "add `service: { name: .., port: .. }` to `kubernetes` in its driver.yaml";
@@ -343,8 +343,7 @@ impl Lab<'_> {
                             "{address}{path} (Host: {host}) did not return status 200 within {} s: {said}",
                             ROUTES_MAX.as_secs()
                         );
-                        let remedy =
-                            "check the log of the control plane; the control plane must watch all namespaces";
+                        let remedy = "check the log of the control plane, and check that the control plane watches all namespaces";
                         return Err(failed("never-ready", &message, remedy, ""));
                     }
                     std::thread::sleep(READY_EVERY);

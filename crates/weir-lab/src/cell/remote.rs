@@ -82,8 +82,8 @@ impl RemoteTarget {
         let gateway = scenario.gateways.first()?;
         let through = Self::of(gateway)?;
         let url = gateway.remote.direct.clone()?;
-        // The certificate of the upstream contains another server name than the gateway's certificate, so the gateway's
-        // `sni` does not apply.
+        // The server name in the upstream's certificate differs from the one in the gateway's certificate, so the
+        // gateway's `sni` does not apply.
         let tls = gateway.remote.tls.clone().map(|tls| TlsSpec { sni: None, ..tls });
         let tls = url.is_secure.then(|| tls.unwrap_or_default());
         Some(Self { name: url.host.clone(), url, authority: through.authority, tls })
@@ -94,7 +94,7 @@ impl RemoteTarget {
         Load { tls: self.tls.clone(), ..load.clone() }
     }
 
-    /// The setting of a load to this target: addresses, requests, phase lengths and seed.
+    /// The setting of a load that is sent to this target: addresses, requests, phase lengths and seed.
     pub(crate) fn setting(
         &self,
         scenario: &Scenario,

@@ -18,7 +18,7 @@ const MAIN_VALUES: [&str; 3] = ["throughput", "cpu", "p50"];
 /// The interference of a load, in ascending order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Interference {
-    /// The generator of an open loop sent late; this affects latencies.
+    /// The generator sent requests of an open loop late; this affects latencies.
     LateGenerator,
     /// Other processes took CPU time; this affects all values.
     HostNoise,
@@ -71,13 +71,13 @@ impl Retries {
         Self { left: Cell::new(planned.mul_f64(RETRIES_SHARE_MAX)), in_vain: Cell::new(0) }
     }
 
-    /// Whether another attempt of length `takes` is allowed: the run has time for it, and recent retries have helped.
+    /// Whether another attempt that lasts `takes` is allowed: the run has time for it, and recent retries have helped.
     fn allow(&self, takes: Duration) -> bool {
         self.in_vain.get() < IN_VAIN_MAX && takes <= self.left.get()
     }
 
-    /// Counts an attempt that took `takes`. `has_helped` must be true if this attempt was less disturbed than the
-    /// attempt before.
+    /// Counts a retry that took `takes`. `has_helped` must be true if this retry was less disturbed than the previous
+    /// attempt.
     fn made(&self, takes: Duration, has_helped: bool) {
         self.left.set(self.left.get().saturating_sub(takes));
         self.in_vain.set(if has_helped { 0 } else { self.in_vain.get() + 1 });
@@ -159,8 +159,8 @@ mod tests {
     }
 
     /// Returns the number of attempts at each load, in a run that is planned to take `planned_s` seconds. Each attempt
-    /// takes one second. Each entry of `loads` belongs to one load. It lists the interference of the first attempt, the
-    /// second, and so on; after its end, it starts again.
+    /// takes one second. Each entry of `loads` lists the interference of one load's attempts, in order. If a load has
+    /// more attempts than its list is long, the list starts again.
     fn attempts(planned_s: u64, loads: &[&[Option<Interference>]]) -> Vec<u32> {
         let run = Retries::of_run(Duration::from_secs(planned_s));
         let of_load = |attempts: &&[Option<Interference>]| {

@@ -226,7 +226,7 @@ impl Lab<'_> {
         Some(InPods { host, size, what })
     }
 
-    /// The agent that started the upstream `served`, and samples it.
+    /// The agent of the upstream `served`. It started the upstream and samples it.
     pub(crate) fn beside_upstream(&self, served: &Served) -> Beside<'_> {
         let sampling = Sampling {
             part: served.part.name.clone(),

@@ -26,7 +26,7 @@ pub(crate) type ServiceBinaries = BTreeMap<String, Result<BTreeMap<String, Binar
 pub(crate) struct Services {
     pub(crate) running: Vec<Running>,
     pub(crate) parts: ServiceParts,
-    /// By service: the outputs that templates of gateways can use.
+    /// Outputs by service name. Templates of gateways can use them.
     pub(crate) outputs: BTreeMap<String, BTreeMap<String, String>>,
     /// Network namespaces by service name. Services in the network of the host have no entry.
     pub(crate) namespaces: BTreeMap<String, Namespace>,
@@ -154,7 +154,7 @@ pub(crate) struct StartedService {
 }
 
 impl Lab<'_> {
-    /// Starts the services of `driver` that do not run yet, one after the other.
+    /// Starts the services of `driver` that are not running yet, one after the other.
     pub(crate) fn start_services(
         &self,
         site: CellSite<'_>,

@@ -92,7 +92,7 @@ fn check_kinds(scenario: &Scenario, changes: &Changes, found: &mut Problems) {
                 found.add(&at, "changes of certificates need TLS", "add `tls: true` to the topology");
             }
             Changed::Certificates if topology.certificates == CertificateScope::Each => {
-                let message = "weir replaces only a certificate that all domains share";
+                let message = "changes of certificates need a certificate that all domains share";
                 found.add(
                     &at,
                     message,

@@ -59,11 +59,11 @@ pub(super) fn check_faults(scenario: &Scenario, known: &Known, found: &mut Probl
 fn check_changes(scenario: &Scenario, found: &mut Problems) {
     let Some(changes) = &scenario.changes else { return };
     if scenario.faulted_services().next().is_some() {
-        let message = "`changes` and faults of a service cannot be combined";
+        let message = "`changes` cannot be combined with faults of a service";
         return found.add(&["changes"], message, "remove one of the two");
     }
     if let Some(place) = changes.of.iter().position(|what| *what == Changed::Endpoints) {
-        let message = "changes of `endpoints` and `faults` cannot be combined";
+        let message = "changes of `endpoints` cannot be combined with `faults`";
         let remedy = "remove `endpoints` from this list, or remove `faults`";
         found.add(&["changes", "of", &place.to_string()], message, remedy);
     }
@@ -98,7 +98,7 @@ fn wrong_target(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> O
     }
 }
 
-/// Validates a fault of a gateway's pods, of the data or control plane. `replica` and `service` must be empty. The
+/// Validates a fault of the data plane or control plane pods of a gateway. `replica` and `service` must be empty. The
 /// scenario must run in a cluster, and at least one of its gateways must already run pods of this plane in the cluster.
 fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> Option<Wrong> {
     let wrong = |message: &str, remedy: &str| Some(Wrong::new("gateway", message, remedy));
@@ -108,7 +108,7 @@ fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> 
     }
     if !scenario.is_in_pods() {
         let remedy = "run the scenario with --on k8s, or use `replica` or `service`";
-        return wrong("weir injects faults into gateways only in a cluster", remedy);
+        return wrong("outside a cluster, weir cannot inject faults into gateways", remedy);
     }
     let mut planes =
         scenario.gateways.iter().filter_map(|gateway| known.in_cluster.get(&gateway.driver)).flatten();
@@ -117,7 +117,7 @@ fn wrong_gateway(scenario: &Scenario, known: &Known, fault: &ScheduledFault) -> 
     }
     let target = fault.target();
     let message = format!("no gateway of this scenario runs its {target} pods in the cluster");
-    wrong(&message, "add a gateway that runs in the cluster already, like `contour`, or remove the fault")
+    wrong(&message, "add a gateway that already runs in the cluster, like `contour`, or remove the fault")
 }
 
 fn wrong_replica(scenario: &Scenario, replica: u32) -> Option<Wrong> {
@@ -162,7 +162,7 @@ fn wrong_action(scenario: &Scenario, fault: &ScheduledFault) -> Option<Wrong> {
     if fault.gateway.is_some() {
         let is_possible = is_of_pods || fault.action == FaultAction::Kill;
         let message = format!("`{}` is not supported for pods of a gateway", fault.action);
-        let remedy = "use `kill`, `evict` or `rollout`; Kubernetes starts the pods again";
+        let remedy = "use `kill`, `evict` or `rollout`: Kubernetes then replaces or restarts the pods";
         return (!is_possible).then(|| Wrong::new("do", message, remedy));
     }
     if is_of_pods {

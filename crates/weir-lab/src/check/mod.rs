@@ -74,7 +74,7 @@ pub struct Known {
     pub services: Vec<String>,
     /// By driver: the services that its gateway needs. Drivers that need none may be absent.
     pub needs: BTreeMap<String, Vec<String>>,
-    /// Drivers whose gateway already runs in a cluster, each with the planes of this gateway.
+    /// By driver: the planes of its gateway. Contains only drivers whose gateway already runs in a cluster.
     pub in_cluster: BTreeMap<String, Vec<Plane>>,
     /// Logical CPUs of this host that the run may use.
     pub cpus: usize,
@@ -205,7 +205,7 @@ fn check_topology(topology: &Topology, found: &mut Problems) {
     }
     if paths * u64::from(topology.domains) > REQUESTS_MAX {
         let message = format!(
-            "{} with {} per domain exceed {REQUESTS_MAX} routes",
+            "{} and {} per domain exceed the limit of {REQUESTS_MAX} routes",
             counted(topology.domains.into(), "domain"),
             counted(paths, "path")
         );
@@ -321,7 +321,8 @@ fn check_load(scenario: &Scenario, name: &str, load: &Load, found: &mut Problems
     check_listener(scenario, name, load, found);
     check_mix(scenario, name, load, found);
     check_popularity(name, load, found);
-    // If values of the scenario itself are invalid, the load engine would report the same errors again.
+    // Skip this after errors in this load or in scenario-wide values: the load engine would report the same errors
+    // again.
     let whole = ["workers", "duration", "timeout", "warmup", "topology"];
     let is_clear = !found.0.iter().any(|problem| whole.contains(&problem.place()[0].as_str()));
     if is_clear && found.0.len() == before {

@@ -26,7 +26,7 @@ pub(super) fn check_pods(scenario: &Scenario, known: &Known, found: &mut Problem
     check_changes(scenario, found);
     for (place, fault) in scenario.faults.iter().enumerate().filter(|(_, fault)| fault.gateway.is_none()) {
         let field = if fault.service.is_some() { "service" } else { "replica" };
-        let message = "in a cluster, weir injects faults into gateways only";
+        let message = "in a cluster, weir can inject faults only into gateways";
         found.add(
             &["faults", &place.to_string(), field],
             message,

@@ -161,7 +161,9 @@ fn check_prometheus(source: &PrometheusSource, found: &mut Fields) {
             );
         }
         (_, Some(_), None) => found.add("prometheus.user", "the user has no password", "add `password_file`"),
-        (_, None, Some(_)) => found.add("prometheus.password_file", "the password has no user", "add `user`"),
+        (_, None, Some(_)) => {
+            found.add("prometheus.password_file", "`password_file` requires `user`", "add `user`")
+        }
         _ => {}
     }
 }
@@ -186,13 +188,18 @@ fn check_upstream(scenario: &Scenario, found: &mut Problems) {
     }
     if scenario.origin != Origin::default() {
         let message = "remote gateways do not use the origin of the scenario";
-        found.add(&["origin"], message, "remove `origin`; a gateway can name its upstream with `direct`");
+        found.add(
+            &["origin"],
+            message,
+            "remove `origin`; for a direct baseline, set `direct` of each gateway to the URL of its upstream",
+        );
     }
     let limits = &scenario.limits;
     let roles = [("data", limits.data), ("control", limits.control), ("origin", limits.origin)];
     for (role, _) in roles.into_iter().filter(|(_, limit)| limit.is_some()) {
         let message = "this limit has no effect: weir starts neither a remote gateway nor its upstream";
-        let remedy = "remove this limit; write the limits of a remote gateway into `limits` of the gateway";
+        let remedy =
+            "remove this limit; to state the limits of a remote gateway, set `limits` of that gateway";
         found.add(&["limits", role], message, remedy);
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn check_search(
             "requests",
             load.requests.is_some(),
             "trials of a search cannot have a fixed number of requests",
-            "use the length of a trial, like `duration: 2s`",
+            "set the length of a trial instead, like `duration: 2s`",
         ),
     ];
     for (field, _, message, remedy) in given.into_iter().filter(|(_, is_given, ..)| *is_given) {
@@ -56,7 +56,7 @@ pub(super) fn check_search(
     }
     let objective = search.objective(scenario.objective_at(name));
     if let Some(why) = unsearchable(&objective.objective()) {
-        let remedy = "set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario";
+        let remedy = "set limits, like `search: { p99: 20ms, errors: 0.1% }`; default: the objective of the load or the scenario";
         found.add(&at("search"), why, remedy);
     }
     if let Some(width) = search.width.filter(|width| !(WIDTH_MIN..=1.0).contains(&width.0)) {

@@ -18,7 +18,11 @@ pub(super) fn check_secure(scenario: &Scenario, found: &mut Problems) {
                 is_required,
                 "remove `client_certificate`, and add `tls: { cert: FILE, key: FILE }` to the gateway",
             ),
-            ("bearer", topology.bearer > 0, "remove `bearer`, and add a file of `tokens` to the loads"),
+            (
+                "bearer",
+                topology.bearer > 0,
+                "remove `bearer`, and set `tokens` of the loads to a file of bearer tokens",
+            ),
         ];
         for (field, _, remedy) in asked.into_iter().filter(|(_, is_asked, _)| *is_asked) {
             found.add(&["topology", field], "weir cannot configure this on a remote gateway", remedy);

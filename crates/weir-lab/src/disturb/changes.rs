@@ -25,9 +25,9 @@ use crate::clock::LoadClock;
 use crate::scenario;
 use target::{Look, Target};
 
-/// Timeout of a change. With a fraction of a core, a gateway can need long to read 100,000 routes.
+/// Timeout of a change. With a fraction of a core, a gateway can take a long time to read 100,000 routes.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Minimum pause between two checks whether a change has taken effect.
+/// Minimum pause between two checks of whether a change has taken effect.
 const LOOK_FIRST: Duration = Duration::from_millis(1);
 /// Maximum pause between two checks.
 const LOOK_LAST: Duration = Duration::from_millis(40);
@@ -305,8 +305,8 @@ impl Changer {
             let mut looks = on.iter().map(|what| self.target.look_for(*what, false)).collect::<Vec<_>>();
             match &self.channel {
                 Some(channel) if channel.is_whole() => self.carry_out(&first.change)?,
-                // Applies all remaining changes to restore the initial state, because each contains only the difference
-                // to the previous state.
+                // Each change contains only the difference from the previous state, so all remaining changes are
+                // applied to restore the initial state.
                 Some(_) => self.states[next..].iter().try_for_each(|state| self.carry_out(&state.change))?,
                 None => first.change.apply()?,
             }

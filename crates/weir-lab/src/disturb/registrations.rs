@@ -1,10 +1,11 @@
-//! Repeated registrations: a process publishes all routes periodically during loads. A failed registration fails the
-//! cell. If the scenario has faults of the service, failed registrations during a load are events of this load instead.
+//! Repeated registrations: a process periodically publishes all routes to a service during loads. A failed registration
+//! fails the cell. If the scenario has faults of this service, failed registrations during a load are events of the
+//! load instead.
 //!
 //! The interval starts again with each load, so registrations come at the same times of a load in every repeat.
 //!
 //! Gateways drop routes that were not registered recently. During a load shorter than the interval, weir registers
-//! nothing. So weir also registers the routes before a load if otherwise more than 1.5 intervals would pass between two
+//! nothing. So weir also registers the routes before a load if more than 1.5 intervals would otherwise pass between two
 //! registrations.
 
 use std::time::Duration;
@@ -94,7 +95,7 @@ impl Registrations {
         let publisher = Publisher::connect(service, &self.spec.address, self.namespace.as_ref());
         match publisher.and_then(|publisher| publisher.publish(messages, *gap)) {
             Ok(()) => self.last_ns = now_ns,
-            // A fault of an earlier load can have made the service unreachable, so this is not an error: the load shows
+            // A fault in an earlier load may have made the service unreachable, so this is not an error: the load shows
             // the effect on the gateway.
             Err(_) if self.has_faults => {}
             Err(error) => return Err(error),
@@ -103,9 +104,9 @@ impl Registrations {
     }
 }
 
-/// Whether to register routes before a load. The last registration was `age` ago. The next one would come `every` after
-/// the start of the load, or after the end of the load if the load is shorter (`longest`). Returns true if the time
-/// between these two registrations would exceed one and a half times `every`.
+/// Whether to register routes before a load. The last registration was `age` ago. Without one now, the next one follows
+/// `every` after the start of the load, or after the end of the load if the load is shorter (`longest` is its maximum
+/// length). Returns true if the time between these two registrations would exceed 1.5 times `every`.
 fn is_due(age: Duration, longest: Option<Duration>, every: Duration) -> bool {
     age + longest.map_or(every, |longest| longest.min(every)) > every * 3 / 2
 }

@@ -7,8 +7,8 @@ use weir_results::Run;
 use crate::read::Checked;
 use crate::{LabError, plan};
 
-/// Returns `run` with the repeats that `checked` sets. `checked` is the scenario of the run, with a larger number of
-/// repeats. Existing cells keep their indexes.
+/// Returns a copy of `run`, extended to the number of repeats in `checked`. `checked` is the scenario of the run, with
+/// a larger number of repeats. Existing cells keep their indexes.
 ///
 /// # Errors
 /// If the run already has more repeats, or if this version of weir plans the existing cells in another order.
@@ -29,7 +29,7 @@ pub fn extended(run: &Run, checked: &Checked) -> Result<Run, LabError> {
     if !plan.starts_with(&run.plan) {
         return Err(LabError::Resume {
             run: run.id.clone(),
-            why: "this version of weir plans the cells of the run in another order".into(),
+            why: "this version of weir plans the cells in a different order than in the stored run".into(),
         });
     }
     let mut extended = run.clone();

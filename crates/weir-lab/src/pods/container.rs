@@ -78,8 +78,8 @@ pub(super) fn resources(requests: AgentSize, limits: AgentSize) -> Value {
 
 /// The `resources` of a container with these limits; null if there are none.
 ///
-/// Sets small resource requests. Kubernetes rejects requests above the limits. Without requests, it uses the limits as
-/// requests, and a new pod may then find no space beside the old one.
+/// Sets small resource requests. They do not exceed the limits, because Kubernetes rejects that. Without requests,
+/// Kubernetes uses the limits as requests, and a new pod may then not fit beside the old one.
 pub fn resources_of(limits: Limits) -> Value {
     if !limits.any() {
         return Value::Null;

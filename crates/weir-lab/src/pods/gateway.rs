@@ -273,7 +273,7 @@ impl ClusterGateways {
             return Err(PodError::new(
                 "binary-missing",
                 message,
-                "set its workload: --set 'gateways.NAME.set={namespace: .., data: ..}'",
+                "set the workload of the gateway: --set 'gateways.NAME.set={namespace: .., data: ..}'",
             ));
         }
         let mut notes = Vec::new();

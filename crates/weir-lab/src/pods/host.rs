@@ -13,7 +13,7 @@ use weir_rig::{AcceptedFile, DataService, Limits, PodBinding, Workload};
 
 use super::AgentSize;
 
-/// A cluster where a run creates its pods, and measures gateways that already run there.
+/// A cluster in which a run creates its pods and can measure gateways that already run there.
 pub trait PodHost: fmt::Debug + Send + Sync {
     /// The address of the coordinator pod, where agents join.
     fn address(&self) -> IpAddr;

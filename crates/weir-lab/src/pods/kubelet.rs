@@ -65,10 +65,10 @@ struct Node {
 /// date - answered  <  ahead  <  date + 1 s - asked
 /// ```
 ///
-/// One response alone leaves an uncertainty of more than a second, but the true value of `ahead` is within the bounds
-/// of all responses. Assuming that `ahead` is in the middle of the remaining range, the next request is timed so that
-/// the kubelet writes its time when a second of the node begins. So each response halves the range, until the range is
-/// as short as a response takes.
+/// A single response leaves an uncertainty of more than a second, but the true value of `ahead` is within the bounds of
+/// all responses. weir assumes that `ahead` is in the middle of the remaining range. It times the next request so that
+/// the kubelet writes its time just when a new second begins on the node. So each response halves the range, until the
+/// range is as short as a response takes.
 #[derive(Debug)]
 struct NodeClock {
     /// The bounds from each recent response, newest first. Never empty.
@@ -234,7 +234,7 @@ impl State {
                 unknown(part, &format!("{why}{short}{failures}"))
             }
             (Ok(_), Some(account)) => words(part, account, pages.whole_pods()),
-            (Ok(_), None) => format!("the CPU of {part} comes from the kubelet"),
+            (Ok(_), None) => format!("the CPU time of {part} was read from the kubelet"),
         };
         Observed { readings: Some(Box::new(readings)), report: None, said }
     }
@@ -244,8 +244,8 @@ fn unknown(part: &str, why: &str) -> String {
     format!("the CPU of {part} is unknown: {why}")
 }
 
-/// Describes the source and precision of the CPU time of a part. If a kubelet does not know its container runtime, it
-/// reports no values per container, only totals of pods. `whole_pods` is the number of series with such totals.
+/// Describes the source and precision of the CPU time of a part. If a kubelet does not recognize its container runtime,
+/// it reports no values per container, only totals of pods. `whole_pods` is the number of series with such totals.
 fn words(part: &str, account: &Account, whole_pods: usize) -> String {
     let (series, whole_pods) = (account.series as u64, whole_pods as u64);
     let containers = counted(series.saturating_sub(whole_pods), "container");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     /// Simulates `pages` requests, each at its scheduled time. Returns the resulting clock and the time of the last
-    /// request. `ahead_s` returns how far the node's clock is ahead at a time.
+    /// request. For a given time, `ahead_s` returns how far the node's clock is ahead.
     fn watched(pages: u32, ahead_s: impl Fn(u64) -> f64) -> (NodeClock, u64) {
         let mut now_ns = 7 * SECOND_NS;
         let mut clock = NodeClock::new(response(now_ns, 0.2, ahead_s(now_ns)));

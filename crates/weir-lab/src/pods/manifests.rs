@@ -43,7 +43,7 @@ pub(crate) struct Right {
 pub struct GatewayRights {
     /// Permissions in the namespace of the run.
     here: Vec<Right>,
-    /// Permissions in the namespaces of gateways, which the user must grant: one entry per namespace.
+    /// Permissions that the user must grant in the namespaces of gateways: one entry per namespace.
     there: Vec<(String, Vec<Right>)>,
 }
 
@@ -129,7 +129,8 @@ impl GatewayRights {
 /// otherwise `None`. With `uid`, the namespace owns these objects, so that Kubernetes deletes them with the namespace.
 pub fn grant_manifests(site: &Site, rights: &GatewayRights, uid: Option<&str>) -> Vec<Value> {
     let account = site.coordinator();
-    // The namespace of a gateway can be the namespace of the run, which has a Role with the name of the account.
+    // A gateway can be in the run's namespace, which already has a Role named like the account. The suffix avoids a
+    // conflict.
     let name = format!("{account}-gateways");
     let subjects = json!([{ "kind": "ServiceAccount", "name": account, "namespace": site.namespace }]);
     let metadata = |namespace: Option<&str>| {

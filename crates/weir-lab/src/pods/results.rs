@@ -61,7 +61,7 @@ impl Results {
     /// Stores a finished cell.
     ///
     /// # Errors
-    /// [`PodError`] if the API refuses it.
+    /// [`PodError`] if the API rejects the data.
     pub fn keep_cell(&self, run: &Run, cell: &Cell) -> Result<(), PodError> {
         self.keep(&format!("{CELL}{}", cell.key.index), &packed(run, std::slice::from_ref(cell)))
     }
@@ -134,7 +134,7 @@ impl Results {
         let remove = |object: &Object| self.cluster.remove(object, PATIENCE).map_err(|error| refused(&error));
         // Removes the coordinator first: when it ends, it deletes its pods and restores what it has changed.
         remove(&Object::new("v1", "Pod", namespace, &self.site.coordinator()))?;
-        // If the coordinator was killed before it could restore these changes, this call restores them.
+        // If the coordinator was killed before it restored everything that it had changed, this call restores the rest.
         restore(&self.cluster, &self.site)?;
         // Removes the granted Roles and their bindings now. If the namespace belongs to the run, Kubernetes would
         // delete them later, together with the namespace. Errors are ignored: a user without permission to list these

@@ -66,7 +66,7 @@ pub struct Checked {
 /// Reads and checks a scenario.
 ///
 /// # Errors
-/// If the text, an override or an axis is invalid, or this host cannot run it.
+/// If the text, an override or an axis is invalid, or if this host cannot run the scenario.
 pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Checked, LabError> {
     read_with(source, overrides, known, &BTreeMap::new())
 }
@@ -74,7 +74,7 @@ pub fn read(source: &Source, overrides: &Overrides, known: &Known) -> Result<Che
 /// Reads the scenario of a stored run with its stored configuration files; `repeats` replaces the number of repeats.
 ///
 /// # Errors
-/// As [`read`], for example if the host has changed since the run was stored.
+/// Same errors as [`read`], for example if the host has changed since the run was stored.
 pub fn read_again(run: &Run, repeats: Option<u32>, known: &Known) -> Result<Checked, LabError> {
     let source = Source { name: format!("run {}", run.id), text: run.scenario.to_string() };
     let overrides = Overrides { repeats, ..Overrides::default() };
@@ -254,7 +254,7 @@ impl Reader<'_> {
         Ok(scenario)
     }
 
-    /// Replaces the words `fitted` and `doubled` in axes by values that fit this host, so that a stored run contains
+    /// Replaces the words `fitted` and `doubled` in axes with values that fit this host, so that a stored run contains
     /// the values.
     fn fitted(&self, mut scenario: Scenario, known: &Known) -> Result<Scenario, LabError> {
         for (path, axis) in &mut scenario.vary.0 {
@@ -322,8 +322,8 @@ impl Reader<'_> {
         points.into_iter().map(expanded).collect()
     }
 
-    /// Returns the point `from` with the values `leaves`; `None` if a value is invalid. `path` is the axis or case in
-    /// the text, for errors.
+    /// Returns `from` with each value of `leaves` at its path; `None` if a value is invalid. `path` locates the axis or
+    /// case in the text, for errors.
     fn moved(&mut self, from: &Point, path: &[String], leaves: &[(String, Value)]) -> Option<Point> {
         let mut point = from.clone();
         let before = self.errors.len();

@@ -5,8 +5,8 @@ use weir_results::{Objective, OwnObjective};
 use super::Checked;
 
 impl Checked {
-    /// The objective of the run, with the objectives that replace it for single gateways and load points; `None` if
-    /// there are none.
+    /// The objective of the run, with the objectives that override it for individual gateways and load points; `None`
+    /// if there are none.
     pub fn objective(&self) -> Option<Objective> {
         let base = self.scenario.objective.clone().unwrap_or_default();
         let mut own = Vec::new();

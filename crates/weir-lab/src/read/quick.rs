@@ -11,11 +11,11 @@ use crate::scenario::{Axis, Scenario};
 
 /// Divisor of phases.
 const PHASE_PART: u32 = 20;
-/// Divisor for the length of phases with scheduled disturbances. These phases stay longer than others, because requests
-/// to a stalled server must time out before the server returns.
+/// Divisor for the length of phases with scheduled disturbances. It is small, so that requests to a stalled server time
+/// out before the server returns.
 const PHASE_PART_WITH_SCHEDULE: u32 = 2;
-/// Divisor for phases and registration intervals, if gateways register routes repeatedly. It is small, so that the
-/// shorter intervals still contain complete seconds.
+/// If gateways register routes repeatedly, phases and registration intervals are divided by this number. It is small,
+/// so that the shortened intervals still contain complete seconds.
 const PHASE_PART_WITH_INTERVALS: u32 = 5;
 const PHASE_MIN: Duration = Duration::from_secs(1);
 const WARMUP_MIN: Duration = Duration::from_millis(250);
@@ -27,7 +27,7 @@ const TRIALS_MAX: u32 = 24;
 /// fraction of a core, a start takes minutes.
 const DOMAINS_MAX: u32 = 100;
 
-/// Name of the gateway setting with the interval of repeated registrations.
+/// Name of the gateway setting that contains the interval between registrations.
 const INTERVAL: &str = "every";
 
 /// Path of the scenario field with the number of domains.

@@ -149,8 +149,8 @@ fn quoted<'a>(error: &'a Problem<Position>, before: &str) -> Option<&'a str> {
     error.message.strip_prefix(before)?.strip_suffix('`')
 }
 
-/// Returns the path of the field `name` whose key is at the position `target`: the first field of this name with a
-/// value after `target`.
+/// Returns the path of the field `name` whose key is at the position `target`. This is the first field of that name
+/// whose value begins after `target`.
 fn first_named(value: &Value, name: &str, text: &str, target: (u64, u64)) -> Option<Vec<String>> {
     let mut paths = Vec::new();
     collect_named(value, name, &mut Vec::new(), &mut paths);

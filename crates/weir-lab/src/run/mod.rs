@@ -73,13 +73,13 @@ pub struct Prepared {
 /// fail.
 ///
 /// # Errors
-/// If a configuration file of the user or a setting is invalid, the server of the upstream is missing, or a file with
-/// the credentials of a Prometheus cannot be read.
+/// If a setting or a user-supplied configuration file is invalid, the binary of the upstream server is missing, or a
+/// Prometheus credentials file cannot be read.
 pub fn prepare(checked: Checked, drivers: &Drivers) -> Result<Prepared, LabError> {
     prepare_with(checked, drivers, &Programs::default())
 }
 
-/// As [`prepare`], but locates programs with `programs`.
+/// Like [`prepare`], but locates programs with `programs`.
 ///
 /// # Errors
 /// As [`prepare`].

@@ -18,7 +18,7 @@ use crate::scenario::{Load, Scenario, ShareOf};
 
 /// Maximum warm-up of a trial.
 const WARMUP: Duration = Duration::from_millis(500);
-/// Maximum sustained phase of a trial.
+/// Maximum length of a trial's sustained phase.
 const PHASE: Duration = Duration::from_secs(2);
 
 /// A short cell that measures capacity. It runs once per gateway if rates are shares of a gateway's capacity, and once
@@ -30,19 +30,19 @@ struct Trial {
     /// One entry per closed load of `scenario`, in the same order: the names of the open loads whose rates use its
     /// result.
     stands_for: Vec<Vec<String>>,
-    /// Whether the trial runs for every gateway, because a rate is a share of a gateway's capacity.
+    /// Whether the trial runs for every gateway. It does if a rate is a share of a gateway's capacity.
     of_gateways: bool,
     /// Whether the trial runs without a gateway. It does if a rate is a share of the upstream's capacity.
     of_direct: bool,
 }
 
-/// The duration of the pilot of `checked`; zero if no rate is a share.
+/// The duration of the pilot of `checked`; zero if no rate is a share of a capacity.
 pub fn pilot_time(checked: &Checked) -> TimeEstimate {
     let of = |trial: &Trial| cell_time(&trial.scenario) * trial.tried().len() as u32;
     trials(checked).iter().map(of).sum()
 }
 
-/// The loads of `checked` whose rates are shares, in their order.
+/// The names of all loads whose rates are shares, in the order of `checked`.
 pub(crate) fn relative_loads(checked: &Checked) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, load) in checked.points.iter().flat_map(|point| point.scenario.loads.iter()) {

@@ -1,4 +1,4 @@
-//! Replaces rates that are shares of the capacity by absolute rates.
+//! Converts rates that are shares of the capacity to absolute rates.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -104,7 +104,7 @@ impl<'c> ShareResolver<'c> {
         Ok(())
     }
 
-    /// Replaces shares such as `30%` by absolute rates, if `path` names a load, its `rate` or its `rates`. `value` is
+    /// Replaces shares such as `30%` with absolute rates if `path` names a load, its `rate` or its `rates`. `value` is
     /// the value at this path in an axis or a case.
     fn value(&mut self, scenario: &Scenario, path: &str, value: &mut Value) -> Result<(), LabError> {
         let names: Vec<&str> = path.split('.').collect();
@@ -130,7 +130,7 @@ impl<'c> ShareResolver<'c> {
         }
     }
 
-    /// Replaces shares in `value` by absolute rates. Returns whether `value` contained shares. `value` is the field
+    /// Replaces shares in `value` with absolute rates. Returns whether `value` contained shares. `value` is the field
     /// `field` of the load `name`.
     fn field(
         &mut self,
@@ -155,7 +155,7 @@ impl<'c> ShareResolver<'c> {
         Ok(true)
     }
 
-    /// Replaces the shares in the list `asked` by absolute rates, and records both lists.
+    /// Replaces the shares in the list `asked` with absolute rates, and records both lists.
     fn list(&mut self, load: &str, of: Option<ShareOf>, asked: &RateList) -> Result<RateList, LabError> {
         let of = self.carrier(load, of, &format!("loads.{load}.rates"), asked)?;
         let rates = asked.rates().iter().map(|share| absolute_rate(*share, of.rate_per_s)).collect();
@@ -190,7 +190,7 @@ impl<'c> ShareResolver<'c> {
         let found = match of.unwrap_or_default() {
             ShareOf::Least => tried.filter(is_gateway).min_by(by_rate),
             ShareOf::Greatest => tried.filter(is_gateway).max_by(by_rate),
-            // The lowest capacity of the upstream at any point, so that the rate is the same at every point.
+            // The point with the lowest upstream capacity, so that the rate is the same at every point.
             ShareOf::Direct => tried.filter(|carried| !is_gateway(carried)).min_by(by_rate),
         };
         found.ok_or_else(|| {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The word in a scenario for CPU limits that fit the host and increase in equal steps.
 const FITTED: &str = "fitted";
-/// The word for CPU limits that fit the host, each twice the previous one.
+/// The word in a scenario for CPU limits that fit the host and double from one to the next.
 const DOUBLED: &str = "doubled";
 
 /// The only field whose values can be fitted.
@@ -33,8 +33,8 @@ const WHOLE_CORES_FROM: usize = 3;
 pub enum Axis {
     /// A list, in this order.
     Values(Vec<Value>),
-    /// CPU limits of the data plane that the host can test reliably. They become a list of values before the run is
-    /// stored.
+    /// CPU limits of the data plane, chosen so that the host can test them reliably. weir replaces them with a list of
+    /// values before it stores the run.
     Fitted(Steps),
 }
 

@@ -17,10 +17,10 @@ pub struct Changes {
     /// Time from one change to the next, and from the start of a load to the first change. If a change takes longer,
     /// the next change waits for the next multiple of this time.
     pub every: Time,
-    /// Kinds of changes, made in turn. The routes are the paths `/changed/1` and so on at every domain. The endpoint is
-    /// the last replica of the upstream, which keeps running; `origin.replicas` must be at least 2. The new certificate
-    /// has the same CA and another key; this needs `topology.tls` with one certificate for all domains. Default:
-    /// `[routes]`.
+    /// Kinds of changes, made in turn. `routes` adds and removes the paths `/changed/1` and so on at every domain.
+    /// `endpoints` removes and adds the last replica of the upstream, which keeps running; `origin.replicas` must be at
+    /// least 2. `certificates` replaces the certificate with one that has the same CA but another key; this needs
+    /// `topology.tls` with one certificate for all domains. Default: `[routes]`.
     #[serde(default = "default_kinds", skip_serializing_if = "is_default_kinds")]
     pub of: Vec<Changed>,
     /// Number of paths that are added and removed, at every domain.
@@ -37,7 +37,7 @@ impl Changes {
         self.loads.is_empty() || self.loads.iter().any(|name| name == load)
     }
 
-    /// The paths that are added and removed: `/changed/1` and on.
+    /// The paths that are added and removed: `/changed/1` and so on.
     pub(crate) fn added_paths(&self) -> Vec<String> {
         (1..=self.paths).map(|number| format!("{CHANGED}{number}")).collect()
     }

@@ -1,5 +1,5 @@
 //! Operations on all disturbances of a scenario. Each kind of disturbance is listed only here, so that reading,
-//! planning and the pilot do not depend on single kinds.
+//! planning and the pilot do not depend on individual kinds.
 
 use weir_document::Time;
 

@@ -17,12 +17,13 @@ pub struct ScheduledFault {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replica: Option<u32>,
     /// Name of a service as the target, instead of a replica. The fault affects all its processes, in the order in
-    /// which they start. It applies only to gateways that need the service; at least one must. Not allowed with
-    /// `changes`.
+    /// which they start. It applies only to gateways that need the service, and at least one gateway must need it. Not
+    /// allowed with `changes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// Pods of the gateway as the target, instead of a replica. Only for runs in a cluster, and only for gateways that
-    /// already run there; weir skips the fault for other gateways. Kubernetes starts the pods again.
+    /// already run there; weir skips the fault for other gateways. After the fault, Kubernetes replaces or restarts the
+    /// pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Plane>,
     /// What weir does to the target. For pods of a gateway: `kill`, `evict` or `rollout`. For replicas and services:

@@ -54,8 +54,8 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`poisson`"))]
     pub spacing: Option<Spacing>,
-    /// Open loop: another rate at regular intervals. `5000/s:200ms/1s` replaces the rate by 5000/s for the first 200
-    /// ms of each second. The interval is at least `1ms`. (`weir load --burst`)
+    /// Open loop: another rate at regular intervals. `5000/s:200ms/1s` sets the rate to 5000/s for the first 200 ms of
+    /// each second. The interval is at least `1ms`. (`weir load --burst`)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<Burst>,
     /// Closed loop: pause between a response and the next request of the connection: `20ms`, or `exp:20ms` for
@@ -120,8 +120,8 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-default" = "the domains of the topology"))]
     pub domains: Vec<String>,
-    /// What the gateways must achieve at this load. It overrides the objective of the scenario, limit by limit. A
-    /// closed load cannot limit latency if the scenario has open loads.
+    /// What the gateways must achieve at this load. It overrides the objective of the scenario, limit by limit. The
+    /// objective of a closed load cannot limit latency if the scenario has open loads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveSpec>,
     /// Open loop: the generator busy-waits for arrivals. Lateness decreases, but each worker takes a whole core.

@@ -14,13 +14,13 @@ use super::{Load, ObjectiveSpec};
 pub(crate) const TRIAL: Duration = Duration::from_secs(2);
 /// Default rate of the first trial.
 const FIRST_PER_S: f64 = 100.0;
-/// Minimum number of requests of a trial. Divided by the trial's length, it is the lowest rate of a search.
+/// Minimum number of requests of a trial. This number divided by the trial's length is the lowest rate of a search.
 const REQUESTS_MIN: f64 = 20.0;
 /// Default of `width`: a search ends when its confidence interval is at most this wide, as share of the capacity.
 const WIDTH: f64 = 0.1;
 /// Default maximum number of trials.
 const TRIALS_MAX: u32 = 60;
-/// Warm-up of a trial as share of the trial's length. The first trial has the warm-up of the scenario instead.
+/// Warm-up of a trial, as a share of the trial's length. The first trial uses the warm-up of the scenario instead.
 const WARMUP_SHARE: f64 = 0.25;
 
 /// Searches for the highest rate that meets these limits, by short trials. If no limits are set here, the limits of the
@@ -78,8 +78,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// The limits in the fields of this search. If there are none, the limits of `otherwise`: an objective that all
-    /// gateways share at the load, so that their capacities are comparable.
+    /// Returns the limits in the fields of this search. If there are none, returns the limits of `otherwise`, an
+    /// objective that all gateways share at the load, so that their capacities are comparable.
     pub(crate) fn objective(&self, otherwise: ObjectiveSpec) -> ObjectiveSpec {
         let own = ObjectiveSpec {
             mean: self.mean,

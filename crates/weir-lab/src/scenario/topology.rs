@@ -74,7 +74,7 @@ pub enum ClientCertificate {
     /// Gateways do not ask for a client certificate.
     #[default]
     None,
-    /// Gateways refuse clients without a certificate that the cell's CA has signed.
+    /// Gateways reject clients without a certificate signed by the cell's CA.
     Required,
 }
 

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, Serializer};
 
 const FORM: &str = "write it as https://HOST[:PORT]";
 
-/// A URL in the form `http[s]://HOST[:PORT][/PATH]`, without user, query and fragment.
+/// A URL in the form `http[s]://HOST[:PORT][/PATH]`, without user, query or fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// Whether the scheme is https.
@@ -99,8 +99,8 @@ impl FromStr for Url {
     }
 }
 
-/// Replaces what can be user and password of a URL in `text` by `***`, so that no error prints them: everything from
-/// `://` to the last `@`.
+/// Replaces everything between `://` and the last `@` in `text` with `***`. Without `://`, everything before the last
+/// `@` is replaced. This part can be the user and password, which no error may print.
 pub(crate) fn without_credentials(text: &str) -> String {
     let begin = text.find("://").map_or(0, |at| at + 3);
     match text[begin..].rfind('@') {
@@ -109,7 +109,7 @@ pub(crate) fn without_credentials(text: &str) -> String {
     }
 }
 
-/// As [`without_credentials`], for a text that can contain a URL.
+/// Like [`without_credentials`], but returns text without `://` unchanged.
 pub(crate) fn without_url_credentials(text: &str) -> String {
     if text.contains("://") { without_credentials(text) } else { text.to_owned() }
 }
@@ -140,7 +140,7 @@ impl JsonSchema for Url {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "`http[s]://HOST[:PORT][/PATH]`, without user, query and fragment.",
+            "description": "`http[s]://HOST[:PORT][/PATH]`, without user, query or fragment.",
             "type": "string",
             "pattern": "^https?://"
         })

@@ -288,7 +288,7 @@ fn invalid_values_are_located() {
     );
     check(
         "origin: { drift: 1ms }\n",
-        "side.yaml:3:18: `1ms` is not a drift | write one like 1ms/10s (1 ms longer after each 10 s)",
+        "side.yaml:3:18: `1ms` is not a drift | write one like 1ms/10s (adds 1 ms every 10 s)",
     );
 }
 
@@ -344,7 +344,7 @@ fn invalid_shapes_and_mixes_are_located() {
     );
     load(
         "closed, connections: 1..8, requests: 5",
-        "side.yaml:3:43: loads.x.connections: a ramp cannot end after a number of requests | use a duration",
+        "side.yaml:3:43: loads.x.connections: a request count cannot limit a ramp | use a duration",
     );
     load(
         "open, rate: 1/s..9/s, connections: '1,2'",
@@ -358,7 +358,7 @@ fn invalid_shapes_and_mixes_are_located() {
     load(
         "open, rate: 5/s, burst: 9/s:1s/1s",
         "side.yaml:3:46: loads.x.burst: the length of a burst must be longer than zero and shorter than its \
-         interval | use a length like 200ms in 5000/s:200ms/1s",
+         interval | use a burst like 5000/s:200ms/1s: its length is 200ms, its interval 1s",
     );
     load(
         "open, rate: 5/s, think: 1ms",

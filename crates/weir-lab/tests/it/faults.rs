@@ -54,7 +54,7 @@ fn invalid_faults_are_rejected() {
     );
     check(
         "origin: { replicas: 2 }\nchanges: { every: 1s, of: [endpoints] }\nfaults: [{ at: 1s, do: kill }]\n",
-        "side.yaml:4:28: changes.of[0]: changes of `endpoints` and `faults` cannot be combined | remove \
+        "side.yaml:4:28: changes.of[0]: changes of `endpoints` cannot be combined with `faults` | remove \
          `endpoints` from this list, or remove `faults`",
     );
     said(
@@ -143,6 +143,6 @@ fn invalid_faults_of_services_are_rejected() {
             "name: x\ngateways: [gorouter]\nchanges: {{ every: 1s, of: [routes] }}\n\
              faults: [{{ at: 1s, service: nats, do: kill }}]\n{LOADS}"
         )),
-        "side.yaml:3:10: changes: `changes` and faults of a service cannot be combined | remove one of the two",
+        "side.yaml:3:10: changes: `changes` cannot be combined with faults of a service | remove one of the two",
     );
 }

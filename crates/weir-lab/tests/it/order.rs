@@ -116,7 +116,7 @@ fn a_run_with_another_order_cannot_be_extended() {
     let (mut three, checked) = three_and(6);
     three.plan.swap(0, 1);
     let error = weir_lab::extended(&three, &checked).unwrap_err();
-    assert!(error.to_string().contains("in another order"), "{error}");
+    assert!(error.to_string().contains("in a different order"), "{error}");
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn the_time_of_a_plan_is_the_sum_of_its_cells() {
     assert_eq!(plan::time(&checked, &plan.cells[..3]), one * 3);
 }
 
-/// Minimum and maximum time of a cell in whole seconds, which hides the fixed overheads. The cell has one load of 20 s
-/// after a warm-up of 4 s.
+/// Minimum and maximum time of a cell, rounded down to whole seconds to hide the fixed overheads. The cell has one load
+/// of 20 s after a warm-up of 4 s.
 fn cell_seconds(more: &str, load: &str) -> (u64, u64) {
     let text = format!(
         "name: x\ngateways: [weir]\nwarmup: 4s\nduration: 20s\n{more}\nloads: {{ full: {{ {load} }} }}\n"

@@ -151,7 +151,7 @@ fn invalid_changes_are_located() {
     );
     check(
         &of("certificates", "topology: { tls: true, certificates: each }\n"),
-        "side.yaml:3:28: changes.of[0]: weir replaces only a certificate that all domains share | remove \
+        "side.yaml:3:28: changes.of[0]: changes of certificates need a certificate that all domains share | remove \
          `topology.certificates`; the domains then share a certificate",
     );
     let remote = "name: x\ngateways: [{ name: prod, driver: remote, url: 'http://127.0.0.1:1' }]\n\

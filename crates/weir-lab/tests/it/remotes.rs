@@ -188,15 +188,15 @@ fn invalid_remote_gateways_are_located() {
         "origin: { body: 64KiB }\n",
         "3",
         "origin: remote gateways do not use the origin of the \
-        scenario | remove `origin`; a gateway can name its upstream with `direct`",
+        scenario | remove `origin`; for a direct baseline, set `direct` of each gateway to the URL of its upstream",
     );
     check(
         &remote(""),
         "limits: { data: { cpus: 1 } }\n",
         "3",
         "limits.data: this limit has no effect: weir starts \
-        neither a remote gateway nor its upstream | remove this limit; write the limits of a remote gateway into \
-        `limits` of the gateway",
+        neither a remote gateway nor its upstream | remove this limit; to state the limits of a remote gateway, \
+        set `limits` of that gateway",
     );
     for (topology, said) in [
         (
@@ -210,8 +210,8 @@ fn invalid_remote_gateways_are_located() {
         ),
         (
             "bearer: 3",
-            "topology.bearer: weir cannot configure this on a remote gateway | remove `bearer`, and add a file \
-            of `tokens` to the loads",
+            "topology.bearer: weir cannot configure this on a remote gateway | remove `bearer`, and set \
+            `tokens` of the loads to a file of bearer tokens",
         ),
     ] {
         check(&remote(""), &format!("topology: {{ {topology} }}\n"), "3", said);

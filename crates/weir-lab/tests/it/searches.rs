@@ -39,7 +39,7 @@ fn a_search_without_limits_uses_its_loads_objective() {
     refused(
         "model: open, search: {}, objective: { max: 20ms }",
         "loads.capacity.search: a search cannot limit \
-        `max`: at every rate, `max` grows with the number of requests | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        `max`: at every rate, `max` grows with the number of requests | set limits, like `search: { p99: 20ms, errors: 0.1% }`; default: the objective of the load or the scenario",
     );
 }
 
@@ -53,18 +53,18 @@ fn invalid_searches_are_rejected() {
     refused(
         "model: open, search: {}",
         "loads.capacity.search: the search has no objective | set limits, like \
-        search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        `search: { p99: 20ms, errors: 0.1% }`; default: the objective of the load or the scenario",
     );
     refused("model: open, search: { p97: 20ms }", "unknown field `p97`");
     refused(
         "model: open, search: { p99: 0s }",
         "loads.capacity.search: the latency is zero | set limits, like \
-        search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        `search: { p99: 20ms, errors: 0.1% }`; default: the objective of the load or the scenario",
     );
     refused(
         "model: open, search: { errors: 0% }",
         "loads.capacity.search: the share of errors must be above 0 \
-        and below 100% | set limits, like search: { p99: 20ms, errors: 0.1% }; default: the objective of the load or the scenario",
+        and below 100% | set limits, like `search: { p99: 20ms, errors: 0.1% }`; default: the objective of the load or the scenario",
     );
     refused(
         "model: open, search: { p99: 20ms, width: 0% }",
@@ -83,7 +83,7 @@ fn invalid_searches_are_rejected() {
     );
     refused(
         "model: open, requests: 500, search: { p99: 20ms }",
-        "loads.capacity.requests: trials of a search cannot have a fixed number of requests | use the length of a trial, like `duration: 2s`",
+        "loads.capacity.requests: trials of a search cannot have a fixed number of requests | set the length of a trial instead, like `duration: 2s`",
     );
     refused(
         "model: open, duration: 0s, search: { p99: 20ms }",

@@ -166,7 +166,10 @@ fn conflict(listener: &ListenerSpec, other: &ListenerSpec) -> Option<Wrong> {
         return None;
     }
     if (listener.protocol == Protocol::Http) != (other.protocol == Protocol::Http) {
-        let message = format!("listener `{}` has a different protocol on port {}", other.name, other.port);
+        let message = format!(
+            "the protocol differs from that of listener `{}`, which has the same port, {}",
+            other.name, other.port
+        );
         return Some(("protocol", message, "use separate ports for HTTP and TLS"));
     }
     (lower(listener) == lower(other)).then(|| {

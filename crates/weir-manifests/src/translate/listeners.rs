@@ -29,7 +29,7 @@ struct Making<'c, 'm> {
 }
 
 /// The certificates of a port, and for each certificate a list of references, one per host. A reference consists of the
-/// index of the listener and the index in its `certificateRefs`.
+/// index of a listener and an index in this listener's `certificateRefs`.
 type Certificates = (Vec<CertificateFiles>, Vec<Vec<(usize, usize)>>);
 
 /// Adds the listeners of all gateways.
@@ -149,8 +149,8 @@ impl Making<'_, '_> {
         (files, places)
     }
 
-    /// Returns the file names of the certificate and key in the secret, for use with `host`. When the secret is used
-    /// for the first time, its contents become file resources.
+    /// Returns the file names of the secret's certificate and key, to be used for `host`. When the secret is used for
+    /// the first time, its contents become file resources.
     fn pair(&mut self, secret: usize, name: &Name, host: String) -> CertificateFiles {
         let [certificate, key] = PAIR.map(|file| format!("{} {name} {file}", Kind::Secret));
         if self.secrets.insert(name.clone())

@@ -260,7 +260,7 @@ fn values(all: &[NamedMatch], is_same: fn(&str, &str) -> bool) -> BTreeMap<Strin
     values
 }
 
-/// The timeouts of a rule. They also set the timeouts for response headers and body. Otherwise the timeouts of the
+/// The timeouts of a rule. The longest of them also limits response headers and body. Otherwise the timeouts of the
 /// gateway or the backend would apply, which could be shorter.
 fn bounds(timeouts: &HttpTimeouts) -> Option<RouteTimeouts> {
     let most = RouteTimeouts::LONGEST;

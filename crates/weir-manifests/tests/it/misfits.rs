@@ -156,7 +156,7 @@ fn invalid_listeners_are_rejected() {
         ),
         (
             "[{ name: a, port: 80, protocol: HTTP }, { name: b, port: 80, protocol: TLS, tls: { mode: Passthrough } }]",
-            "[1].protocol: listener `a` has a different protocol on port 80",
+            "[1].protocol: the protocol differs from that of listener `a`, which has the same port, 80",
         ),
         ("[{ name: a, port: 443, protocol: HTTPS }]", "[0].tls: `protocol: HTTPS` requires a certificate"),
         (

@@ -202,8 +202,7 @@ fn paths_are_normalized() {
     );
 }
 
-/// Checks that everything which Gateway API allows takes effect, even if the compact form rejects it as a likely
-/// mistake.
+/// Checks that everything Gateway API allows takes effect, even if the compact form rejects it as a likely mistake.
 #[test]
 fn everything_that_gateway_api_allows_takes_effect() {
     let (a, b) = (backend("a"), backend("b"));

@@ -43,7 +43,7 @@ impl Connection {
             let answer = answers.pick(outcome == Outcome::Error, request.persistence);
             return self.write(answer, request.head_only, true).await;
         }
-        // The futures are boxed, so that a connection without faults does not use their memory.
+        // The futures are boxed, so that a connection without faults uses no memory for them.
         match request.echo.take() {
             Some(echo) => Box::pin(self.answer_echo(outcome, &request, &echo, due)).await,
             None => Box::pin(self.answer_otherwise(outcome, &request, due)).await,
@@ -312,7 +312,7 @@ impl Connection {
                 }
             }
         };
-        // If the time-out ends the reading, the connection is closed anyway.
+        // The connection is closed even if reading times out.
         let _ = tokio::time::timeout(LINGER, read_on).await;
         Ok(())
     }

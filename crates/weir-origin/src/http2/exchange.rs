@@ -40,7 +40,7 @@ pub(super) struct Exchange {
     head_only: bool,
 }
 
-/// The stream or its connection has ended, by either side.
+/// Either side has ended the stream or its connection.
 struct Ended;
 
 impl From<h2::Error> for Ended {
@@ -248,8 +248,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the byte range `part` of a body that consists of `kept` repeated. `last` is given if the range ends the
-    /// body: the response is then counted with this status.
+    /// Sends the byte range `part` of a body that repeats the bytes `kept`. If the range ends the body, `last` is the
+    /// status with which the response is counted.
     async fn send_repeated(
         &self,
         send: &mut SendStream<Bytes>,

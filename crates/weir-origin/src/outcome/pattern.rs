@@ -9,8 +9,8 @@
 //! last request (deadline): number x share >= j
 //! ```
 //!
-//! `number` counts all requests from 1. All deadlines can be met if the shares sum to at most 1. So after any number of
-//! requests, the count of each outcome is `number x share`, rounded down, or one more.
+//! `number` counts all requests from 1. If the shares sum to at most 1, every outcome can meet all its deadlines. So
+//! after any number of requests, the count of each outcome is `number x share`, rounded down, or one more.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -34,7 +34,7 @@ struct Part {
     outcome: Outcome,
     share: f64,
     given: u64,
-    /// The next choice of this part must be at or before the request with this number.
+    /// Deadline for the next choice of this part: the number of the last request that meets it.
     deadline: u64,
 }
 
@@ -54,7 +54,7 @@ impl Outcomes {
 
     /// Returns the outcome of the next request.
     pub(crate) fn next(&self) -> Outcome {
-        // The pattern is consistent after every call, so it can be used although another thread has panicked.
+        // The pattern is consistent after every call, so it can be used even if another thread has panicked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 }

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn mean_waits_match_erlang() {
-        // Expected mean waits, in mean service times:
+        // Expected mean wait, divided by the mean service time:
         // - M/M/1 at 50 % load: rho / (1 - rho), with rho = 0.5.
         // - M/M/4 at 80 % load: C / (4 - 3.2), with C = 0.5964, the Erlang C probability of a wait.
         for (servers, gap, theory_ns) in [(1, "exp:20ms", 10e6), (4, "exp:3125us", 0.5964 / 0.8 * 10e6)] {

@@ -75,7 +75,7 @@ fn resets_can_be_switched_on_and_off_at_run_time() {
     for _ in 0..2 {
         let switched = Client::connect(origin.address()).get("/__weir/resets/on");
         assert_eq!((switched.status, switched.body.as_slice()), (200, &b"resets are on\n"[..]));
-        // All workers reset connections, also those that were opened before the resets were switched on.
+        // All workers reset connections, including those opened before the resets were switched on.
         let ends: Vec<End> = (0..8).map(|_| end()).collect();
         assert!(ends.iter().all(|end| *end == End::Reset), "{ends:?}");
         assert_eq!(end_of(&mut kept, request), End::Reset);

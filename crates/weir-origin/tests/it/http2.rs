@@ -89,7 +89,7 @@ impl Http2 {
     }
 }
 
-/// Runs the client of a test. A test that hangs fails by a time-out.
+/// Runs the client of a test. A test that hangs fails after 60 s.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(std::time::Duration::from_secs(60), test).await.unwrap() })

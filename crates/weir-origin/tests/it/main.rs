@@ -38,7 +38,7 @@ pub(crate) struct Response {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the origin accepts");
-        // A test that hangs fails by this time-out.
+        // If a test hangs, this time-out makes it fail.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
         Self { stream, read: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! Reads what a JSON Schema contains about a value.
+//! Extracts details of a value from its JSON Schema.
 
 use serde_json::Value;
 
@@ -40,8 +40,8 @@ pub(super) fn choices(schema: &Value) -> impl Iterator<Item = &Value> {
     choices.filter(|choice| choice["type"] != "null")
 }
 
-/// Whether the alternatives of a type need a separate section. They need one if all have a description, and if some are
-/// mappings or there are too many for a table cell.
+/// Whether the alternatives of a type need a separate section. They need one only if all have a description, and either
+/// some are mappings or there are too many for a table cell.
 pub(super) fn is_of_forms(schema: &Value) -> bool {
     let is_mapping = |choice: &Value| choice.get("properties").is_some();
     let count = choices(schema).count();
@@ -65,7 +65,7 @@ pub(super) fn type_names(schema: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The schema of the values in a mapping from arbitrary names.
+/// The schema of the values in a mapping with arbitrary keys.
 pub(super) fn values(schema: &Value) -> Option<&Value> {
     let of_patterns = || schema["patternProperties"].as_object()?.values().next();
     schema.get("additionalProperties").filter(|values| **values != false).or_else(of_patterns)

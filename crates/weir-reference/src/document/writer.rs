@@ -131,7 +131,7 @@ impl<'s> Writer<'s> {
         named.filter(|named| !is_of_forms(named)).map(words).unwrap_or_default()
     }
 
-    /// An example of a field: the first example in the schema, or else its default, or else the first word.
+    /// An example of a field: the first example in the schema, or else the default, or else the first allowed word.
     fn example(&self, name: &str, field: &Value) -> String {
         let given = array(&field["examples"]).next();
         let default = field.get("default").filter(|default| !is_nothing(default) && !default.is_object());

@@ -5,7 +5,7 @@ use weir_analysis::Summary;
 use weir_analysis::sizing::InstanceType;
 use weir_results::DIRECT;
 
-/// The palette in the order in which gateways and parts without a fixed colour get their colours.
+/// Colours for gateways and parts without a fixed colour, in the order in which they are assigned.
 const FREE_COLORS: [&str; 11] =
     ["amber", "violet", "brown", "teal", "red", "olive", "rose", "vermilion", "green", "blue", "pink"];
 

@@ -143,7 +143,7 @@ fn values(plot: &Plot) -> DataTable {
     DataTable { columns, rows: rows.collect() }
 }
 
-/// A position on a scale in words: its label if the tick marks are names, otherwise its value.
+/// Formats a position on a scale: as its label if the tick marks are names, otherwise as its value.
 fn place(x: &Scale, at: f64) -> String {
     let label = x.ticks.iter().find(|tick| tick.at == at && x.unit == Unit::Plain);
     label.map_or_else(|| x.unit.in_column(at), |tick| tick.label.clone())

@@ -87,7 +87,7 @@ pub(crate) fn plots(summary: &Summary, cells: &[Cell]) -> Vec<Plot> {
     plots
 }
 
-/// The gateways and load points whose first repeat has events of a kind.
+/// The gateways and load points whose first measured repeat matches `has_events`.
 fn courses<'a>(
     summary: &'a Summary,
     cells: &[Cell],

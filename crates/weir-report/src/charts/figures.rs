@@ -30,7 +30,7 @@ const CURVE: (f64, f64) = (880.0, 400.0);
 
 /// A metric that the page shows as one bar chart per load point, with a bar for each gateway.
 struct OfRow {
-    /// The name of the metric in IDs of the page.
+    /// The metric's name in chart IDs of the page.
     name: &'static str,
     title: &'static str,
     unit: Unit,

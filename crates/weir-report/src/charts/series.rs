@@ -72,7 +72,7 @@ fn curve_id(point: usize) -> String {
     format!("{}-latency-by-quantile", point_id(point))
 }
 
-/// All charts over time of a load point. Each has a panel per repeat and a line per gateway.
+/// All time-series charts of a load point. Each has a panel per repeat and a line per gateway.
 pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'_>]) -> Vec<Plot> {
     let mut here: Vec<&CellTimeline<'_>> = timelines.iter().filter(|of| of.point == at).collect();
     let place = |of: &CellTimeline<'_>| {

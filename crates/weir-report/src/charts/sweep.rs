@@ -168,7 +168,8 @@ fn over_loads<'a>(run: &Run, model: ArrivalModel, points: &[&'a Point]) -> Optio
     let placed =
         points.iter().filter_map(|point| Some((rest(point, |_| false, points), place(point)?, *point)));
     let panels = panels(placed);
-    // Two loads of the same size differ in another field, which this scale cannot show, so there is no chart.
+    // If two loads have the same size, they differ in another field, which this scale cannot show. Then there is no
+    // chart.
     let apart = |of: &[(f64, &Point)]| of.windows(2).all(|pair| pair[0].0 < pair[1].0);
     if loads.len() < 2 || !panels.iter().all(|(_, points)| points.len() > 1 && apart(points)) {
         return None;

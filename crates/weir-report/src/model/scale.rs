@@ -171,7 +171,7 @@ impl Scale {
         Self { title: title.to_owned(), unit, log: true, low, high, ticks }
     }
 
-    /// A scale for measured values. It is logarithmic for times that differ much, otherwise it begins at zero.
+    /// A scale for measured values. It is logarithmic for times that differ widely; otherwise, it begins at zero.
     pub(crate) fn of_figures(title: &str, unit: Unit, figures: impl Iterator<Item = f64>) -> Self {
         let figures: Vec<f64> = figures.filter(|value| value.is_finite() && *value > 0.0).collect();
         let greatest = figures.iter().copied().fold(0.0, f64::max);
@@ -183,8 +183,8 @@ impl Scale {
         }
     }
 
-    /// A scale for differences, which may be negative. It begins at zero, or slightly below the smallest
-    /// difference.
+    /// A scale for differences, which may be negative. It begins at zero, or slightly below the smallest difference if
+    /// that is negative.
     pub(crate) fn of_differences(title: &str, unit: Unit, differences: impl Iterator<Item = f64>) -> Self {
         let differences: Vec<f64> = differences.filter(|value| value.is_finite()).collect();
         let least = differences.iter().copied().fold(0.0, f64::min);

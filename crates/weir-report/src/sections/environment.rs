@@ -55,7 +55,10 @@ pub(crate) fn manifest(run: &Run, cells: &[Cell]) -> Vec<Fact> {
         Fact::new("Mitigations", if mitigated.is_empty() { "n/a".into() } else { mitigated.join("; ") }),
     ];
     if *repeats_were_added {
-        facts.push(Fact::new("Repeats", "added after a look at the results; intervals remain valid"));
+        facts.push(Fact::new(
+            "Repeats",
+            "added after earlier results of the run were seen; intervals remain valid",
+        ));
     }
     facts.extend(pilot.iter().flat_map(pilot_facts));
     facts.extend(configurations.iter().map(|(name, file)| {

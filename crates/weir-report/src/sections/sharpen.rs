@@ -59,7 +59,7 @@ fn causes<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
     )
 }
 
-/// The bounded values of a row, each with its name: throughput or latency, and CPU per request.
+/// The values of a row that have bounds, each with its name: throughput or latency, and CPU per request.
 fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a Figure)> + use<'a> {
     let main = match point.model {
         ArrivalModel::Closed => vec![("throughput", Some(&row.throughput_per_s))],

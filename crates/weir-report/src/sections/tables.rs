@@ -14,7 +14,7 @@ use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 pub(crate) fn comparison(point: &Point) -> Vec<Table> {
     match point.model {
         ArrivalModel::Closed => {
-            vec![capacity(point), latency(point, "Latency at full load, not for quoting")]
+            vec![capacity(point), latency(point, "Latency at full load (do not quote)")]
         }
         ArrivalModel::Open => vec![latency(point, "Latency"), capacity(point)],
     }

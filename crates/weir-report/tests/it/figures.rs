@@ -32,7 +32,7 @@ pub(crate) fn table(figure: &str) -> Vec<Vec<&str>> {
     rows.map(|row| row.split("<t").filter_map(cell_text).collect()).collect()
 }
 
-/// The text of a table cell, from the rest after `<t`. End tags are optional.
+/// The text of a table cell. `rest` is the text after `<t`. End tags are optional.
 fn cell_text(rest: &str) -> Option<&str> {
     let (tag, text) = rest.split_once('>')?;
     tag.starts_with(['h', 'd']).then(|| before(text, "<"))

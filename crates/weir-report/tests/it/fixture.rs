@@ -485,8 +485,8 @@ fn series(parts: &[Part], usage: &BTreeMap<String, Usage>) -> Vec<UsageSecond> {
         .collect()
 }
 
-/// A histogram of `total` times. The distribution is lognormal with the median `p50_ns`, but the slowest 1 % are even
-/// slower.
+/// A histogram of `total` durations. The distribution is lognormal with the median `p50_ns`, but the slowest 1 % are
+/// even slower.
 fn lognormal(p50_ns: f64, sigma: f64, total: u64) -> hdrhistogram::Histogram<u64> {
     const STEPS: u64 = 1_000;
     let mut histogram = new_histogram();

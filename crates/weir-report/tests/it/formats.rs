@@ -16,7 +16,8 @@ fn terminal(scene: Scene, width: usize, color: bool) -> String {
     weir_report::terminal(&run, &cells, &summary, width, color)
 }
 
-/// The page without style, scripts, data, pictures, tables of values, and charts over time that are hidden at first.
+/// The page with `…` in place of style, scripts, data, pictures, tables of values, and charts over time that are
+/// initially hidden.
 fn skeleton(page: &str) -> String {
     let mut out = String::new();
     let mut rest = page;

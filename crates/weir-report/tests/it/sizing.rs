@@ -1,5 +1,5 @@
-//! Tables over several load points: numbers of users at each CPU limit, and throughput as share of direct. Some table
-//! cells span several rows.
+//! Tables over several load points: numbers of users at each CPU limit, and throughput as a share of the direct
+//! baseline. Some table cells span several rows.
 
 use weir_analysis::summarize;
 use weir_results::{Cell, Run};

@@ -5,7 +5,7 @@ use weir_results::{Cell, FileKind, Run};
 
 use crate::fixture::{self, Scene};
 
-/// The run in which haproxy and envoy stand for two configurations of nginx that differ in one line.
+/// A run in which the gateways named haproxy and envoy are nginx with two configuration files that differ in one line.
 fn two_configurations(own_line: &str) -> (Run, Vec<Cell>) {
     let (mut run, mut cells) = fixture::run(Scene::Good, &[0.5]);
     let (old, new) = ("haproxy", "envoy");

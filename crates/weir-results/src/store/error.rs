@@ -212,7 +212,7 @@ impl StoreError {
 fn disk_is_full(path: &Path) -> bool {
     let probe = path.with_extension(format!("probe-{}", std::process::id()));
     let written = std::fs::File::create_new(&probe).and_then(|mut file| {
-        // Remove the file before writing, so that the probe never stays.
+        // Remove the file before writing, so that the probe is never left behind.
         std::fs::remove_file(&probe)?;
         file.write_all(&[0; 8192])
     });

@@ -30,7 +30,7 @@ pub fn run_guard(path: &Path) {
     }
     let entries = ledger::read(path);
     ledger::clean(path);
-    // A container engine may still create a container that the lab requested just before its death.
+    // A container engine may still create a container that the lab requested just before the lab died.
     for (engine, run) in ledger::containers(&entries) {
         thread::sleep(LATE_CONTAINER);
         engine.remove_containers(run);

@@ -205,8 +205,8 @@ pub(crate) fn remove_folder(directory: &Path) -> bool {
     })
 }
 
-/// Kills the processes that `living` finds, again and again, because a process can fork meanwhile. Stops when none is
-/// left, or after [`VANISH_TIMEOUT`]; returns whether none is left.
+/// Repeatedly kills the processes that `living` finds, because a process can fork meanwhile. Stops when none is left,
+/// or after [`VANISH_TIMEOUT`]. Returns whether none is left.
 fn kill_until_none(living: impl Fn() -> Vec<i32>) -> bool {
     wait_until(|| {
         let found = living();

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Timeout of each request that a step sends.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The pause before a failed request is repeated.
+/// The pause between a failed request and its retry.
 const SEND_AGAIN: Duration = Duration::from_millis(20);
 
 /// Maximum number of characters that an error quotes from an unexpected response.
@@ -59,7 +59,8 @@ pub struct StepRequest {
     content_type: String,
     body: String,
     status: u16,
-    /// How long the request is repeated until the response has the status `status`; zero sends it once.
+    /// For at most this time, the request is repeated until the response has the status `status`. If zero, it is sent
+    /// once.
     patience: Duration,
     credentials: Credentials,
 }

@@ -105,7 +105,8 @@ impl Driver {
     /// How changes reach the gateway of `binding`; `None` if it reads them from files.
     ///
     /// # Errors
-    /// [`RigError::Driver`] if changes go to the gateway's own Kubernetes API, but there are no certificates for it.
+    /// [`RigError::Driver`] if changes go to the gateway's own Kubernetes API, and its address or a certificate to
+    /// connect to it is missing.
     pub fn changes_over(
         &self,
         binding: &Binding,
@@ -318,7 +319,7 @@ impl Change {
     }
 }
 
-/// Replaces `to` by a copy of `from` atomically; `from` stays.
+/// Atomically replaces `to` with a copy of `from`; `from` stays.
 fn put(from: &Path, to: &Path) -> io::Result<()> {
     let mut next = to.to_owned().into_os_string();
     next.push(".next");

@@ -55,8 +55,8 @@ impl CounterSource {
         Self { source: None }
     }
 
-    /// The source for a part that returns JSON at `path`, with its number of requests at `pointer` (RFC 6901). The part
-    /// must not count the requests that weir sends to read this JSON.
+    /// The source for a part that returns JSON at the URL path `path`. In this JSON, `pointer` (RFC 6901) points to the
+    /// number of requests. The part must not count the requests that weir sends to read this JSON.
     pub fn json(address: SocketAddr, path: &str, pointer: &str) -> Self {
         let parser = Parser::Json { pointer: pointer.into() };
         Self { source: Some(Source::new(address, path.into(), parser, None)) }
@@ -79,7 +79,7 @@ impl CounterSource {
         self
     }
 
-    /// Replaces the IP of the counters' address by `ip` if it is unspecified (`0.0.0.0`, `::`).
+    /// Replaces the IP of the counters' address with `ip` if it is unspecified (`0.0.0.0`, `::`).
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         if let Some(source) = &mut self.source {

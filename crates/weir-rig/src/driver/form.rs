@@ -26,8 +26,8 @@ pub struct DriverFile {
     /// requires it. weir rejects a scenario that requires another feature.
     #[serde(default)]
     pub serves: Vec<Serves>,
-    /// Names of addresses that the gateway needs besides `listen` and `admin`. In templates, each address is `NAME`,
-    /// `NAME_ip` and `NAME_port`.
+    /// Names of addresses that the gateway needs besides `listen` and `admin`. Templates refer to each address as
+    /// `NAME`, `NAME_ip` and `NAME_port`.
     #[serde(default)]
     pub addresses: Vec<String>,
     /// Services that start before the gateway, by name. In templates, their outputs are `services.NAME.OUTPUT`.
@@ -152,7 +152,7 @@ pub struct RightFile {
     pub beside_data: bool,
 }
 
-/// A feature that a topology can require, but not every driver supports.
+/// A feature that a topology can require, but that not every driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Serves {
@@ -192,7 +192,7 @@ pub struct VersionFile {
     pub args: Vec<String>,
     /// The version is the word after this text in the first line of the output.
     pub after: String,
-    /// Index of the part to use, from 0. weir splits the word that follows `after` at each slash.
+    /// weir splits the found word at each slash, and uses only the part with this index, counted from 0.
     #[schemars(extend("x-default" = "the whole word"))]
     pub piece: Option<usize>,
 }
@@ -347,8 +347,8 @@ pub enum Step {
         /// Template of the manifests. If it renders empty, nothing is applied.
         template: String,
     },
-    /// Wait until an object of a Kubernetes API exists and its condition is `True`. Texts are templates. Needs a build
-    /// of weir with the feature `kubernetes`.
+    /// Wait until an object of a Kubernetes API exists and its `condition`, if set, is `True`. All text fields are
+    /// templates. Needs a build of weir with the feature `kubernetes`.
     KubeWait {
         /// Kubernetes API that has the object.
         api: KubeApi,

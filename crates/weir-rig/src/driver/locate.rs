@@ -40,7 +40,7 @@ impl Binary {
     /// The binary of this process, for parts that are weir itself.
     ///
     /// # Errors
-    /// If the file of this process cannot be read.
+    /// If the executable of this process cannot be read.
     pub fn own() -> Result<Self, RigError> {
         let path = std::env::current_exe().map_err(|error| RigError::file("weir's own executable", error))?;
         let sha256 = sha256(&path).map_err(|error| RigError::file(&path, error))?;
@@ -61,11 +61,12 @@ impl Driver {
         Binary::find(&self.name, file, binary)
     }
 
-    /// As [`Driver::locate`], but the binary can also be in an image. If `image` is given, the binary is in this image,
-    /// at the path `binary`. Otherwise `programs` decides whether the driver's image replaces a missing binary.
+    /// Like [`Driver::locate`], but the binary can also be in an image. If `image` is given, the binary is in this
+    /// image, at the path `binary`. Otherwise `programs` decides whether the driver's image replaces a missing binary.
     ///
     /// # Errors
-    /// [`RigError::BinaryMissing`]; [`RigError::EngineMissing`] and [`RigError::Image`] if the image cannot be used.
+    /// [`RigError::BinaryMissing`] if the binary is not found; [`RigError::EngineMissing`] or [`RigError::Image`] if
+    /// the image cannot be used.
     pub fn locate_with(
         &self,
         binary: Option<&Path>,
@@ -135,10 +136,9 @@ impl Default for Programs<'_> {
 const OWN_GATEWAY: &str = "weir-gateway";
 
 impl Programs<'_> {
-    /// Finds the binary of the driver or service `part`. `binary` is its path, if given. If `image` is given, the
-    /// binary comes from this image. Otherwise it comes from this host. If it is missing there, it comes from the image
-    /// that `file` names, provided that images are allowed and `binary` is not given. In pods, it always comes from an
-    /// image.
+    /// Finds the binary of the driver or service `part`, at the path `binary` if given. In pods, the binary always
+    /// comes from an image. Otherwise, it comes from `image` if given, and else from this host. If this host does not
+    /// have it, it comes from the image that `file` names, provided that images are allowed and `binary` is not given.
     pub(super) fn find(
         &self,
         part: &str,

@@ -352,7 +352,9 @@ impl Driver {
                 Err(self
                     .wrong("the driver creates a certificate but does not serve TLS", "add `serves: [tls]`"))
             }
-            (_, 2..) => Err(self.wrong("the driver has two steps `certificate`", "remove one of them")),
+            (_, 2..) => {
+                Err(self.wrong("the driver has more than one `certificate` step", "remove one of them"))
+            }
             (false, 0) if serves(Serves::ClientCertificate) => {
                 Err(self.wrong("client certificates need TLS", "add `tls` to `serves`"))
             }

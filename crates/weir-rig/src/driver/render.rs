@@ -308,7 +308,7 @@ impl Rendered {
         Self { counters: self.counters.within(namespace), ..self }
     }
 
-    /// Replaces unspecified addresses (`0.0.0.0`, `::`) by `ip`. Parts in a pod listen on all addresses, and weir
+    /// Replaces unspecified addresses (`0.0.0.0`, `::`) with `ip`. Parts in a pod listen on all addresses, and weir
     /// connects to the pod's IP.
     #[must_use]
     pub fn reached_at(self, ip: IpAddr) -> Self {
@@ -325,8 +325,8 @@ impl ProcessContext<'_> {
             Some(ReadyFile::Http { on, path, status, tls }) => (on, Some((path, *status, *tls))),
         };
         match ((self.address)(&place.0), asked) {
-            // The gateway does not listen on the address of the readiness check, because the user's own file does not
-            // use it. So wait until the gateway accepts connections on `listen`.
+            // The gateway does not listen on the address of the readiness check, because the user's own configuration
+            // does not use this address. So wait until the gateway accepts connections on `listen`.
             (None, _) => (self.address)(Place::LISTEN).map_or(Ready::None, Ready::Tcp),
             (Some(address), None) => Ready::Tcp(address),
             (Some(address), Some((path, status, tls))) => Ready::Http {
@@ -348,7 +348,7 @@ impl ProcessContext<'_> {
     }
 }
 
-/// The processes that the steps start, in order. Steps `wait` are skipped, because a launch always waits until the
+/// The processes that the steps start, in order. `wait` steps are skipped, because a launch always waits until the
 /// process is ready.
 pub(super) fn started<'a>(
     steps: &'a [Step],

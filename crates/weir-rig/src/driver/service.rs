@@ -32,7 +32,7 @@ pub struct ServiceFile {
     pub addresses: Vec<String>,
     /// Processes of the service, with the role `service`.
     pub processes: Vec<ProcessFile>,
-    /// Settings for the data that exists before the load, with their defaults. A scenario can change them by
+    /// Settings for the data that exists before the load, with their defaults. A scenario can change them with
     /// `origin.prepare`.
     #[serde(default)]
     pub settings: BTreeMap<String, Value>,

@@ -17,7 +17,7 @@ use super::{Binding, Driver, OriginBinding, SecureOrigin, Service, ServiceBindin
 use crate::certificates::CLIENT;
 use crate::{Binary, CertificateFiles, Certificates, RigError};
 
-/// File descriptors that a gateway needs for other purposes than proxied connections.
+/// File descriptors that a gateway needs for purposes other than proxied connections.
 const SPARE_FILES: u64 = 512;
 /// The number of open files to assume if this process has no limit on them.
 const OPEN_FILES: u64 = 20_000;
@@ -319,8 +319,8 @@ impl Service {
     }
 }
 
-/// The settings `defaults`, overridden by `set`. Errors name the gateway or service `place`, and `field`, the field of
-/// the scenario that contains `set`.
+/// Returns the settings `defaults`, overridden by `set`. Errors name `place` (the gateway or service) and `field` (the
+/// scenario field that contains `set`).
 fn settings(
     place: &str,
     field: &str,

@@ -119,7 +119,7 @@ impl Image {
         &self.engine
     }
 
-    /// The argument by which a command of the container engine selects the image: its ID.
+    /// The argument that identifies the image in commands of the container engine: the image ID.
     pub(crate) fn reference(&self) -> String {
         format!("sha256:{}", self.id)
     }

@@ -44,7 +44,7 @@ pub struct Engine {
     /// Whether the engine creates cgroups itself. If so, it can create them below weir's cgroup. Otherwise systemd
     /// creates them.
     makes_groups: bool,
-    /// Whether the engine is rootless. If so, the host sees root of a container as the user that runs the engine.
+    /// Whether the engine is rootless. If so, the root user of a container is the host user that runs the engine.
     is_rootless: bool,
 }
 
@@ -105,7 +105,7 @@ impl Engines {
         found.as_ref().map_err(String::as_str)
     }
 
-    /// As [`Engines::find`], for the part `part`, which the error names.
+    /// Like [`Engines::find`], but the error names the part `part`.
     ///
     /// # Errors
     /// [`RigError::EngineMissing`] if no engine responds.
@@ -173,7 +173,7 @@ impl Engine {
         self.kind
     }
 
-    /// Whether the engine is rootless. If so, root in a container is the host user that runs the engine.
+    /// Whether the engine is rootless.
     pub(crate) fn is_rootless(&self) -> bool {
         self.is_rootless
     }

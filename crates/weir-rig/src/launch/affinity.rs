@@ -56,7 +56,7 @@ mod tests {
         let first = pins.take(&usable, 2).unwrap();
         let second = pins.take(&usable, 1).unwrap();
         assert_eq!((first.cpus(), second.cpus()), ([0, 2].as_slice(), [3].as_slice()));
-        // This part gets two CPUs: the last free one, and the first of those with one part each.
+        // This part gets two CPUs: the last free one, and the first CPU that only one part uses.
         let third = pins.take(&usable, 2).unwrap();
         assert_eq!(third.cpus(), [0, 5]);
         drop(first);

@@ -1,4 +1,4 @@
-//! Creates, starts, inspects and removes the container of a part with the program of a container engine.
+//! Uses the program of a container engine to create, start, inspect and remove the container of a part.
 
 use std::fs::File;
 use std::io;
@@ -52,8 +52,8 @@ impl Started {
                 let all = hierarchy::all_roots().into_iter().map(|root| root.join(parent.path()));
                 launcher.note(&Entry::Groups(all.filter(|directory| !own.contains(directory)).collect()))?;
             }
-            // The container's cgroup is outside the run's cgroup, which contains load generator and upstream. So the
-            // run needs priority over the container.
+            // The container's cgroup is outside the run's cgroup, which contains the load generator and the upstream.
+            // So the run's cgroup gets priority over the container.
             (None, Ok(groups)) => groups.put_first(),
             (None, Err(_)) => {}
         }
@@ -219,7 +219,7 @@ pub(crate) struct Container {
     name: String,
     /// The container ID. It is part of the names of the container's cgroups.
     pub(crate) id: String,
-    /// When weir first saw that the container has exited, and the exit code.
+    /// When weir first saw that the container had exited, and the exit code.
     exited: Option<(Instant, i32)>,
 }
 

@@ -1,9 +1,9 @@
 //! Logs of parts, limited in disk space.
 //!
 //! A part writes directly to its log file, so that logging costs the same as without the rig. A thread polls the files.
-//! It releases the disk space of everything before the end, because errors quote only the end. The released space
-//! becomes a hole, so the end keeps its offset in the file. On a file system without holes, the thread empties the file
-//! instead.
+//! It releases the disk space of everything before the end of a file, because errors quote only the end. The released
+//! space becomes a hole, so the end keeps its offset in the file. On a file system without holes, the thread empties
+//! the file instead.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Size of the end of a log, in bytes. The disk space of the end is kept; earlier space is released.
+/// Number of bytes at the end of a log whose disk space is kept. The space of earlier bytes is released.
 const KEPT_BYTES: u64 = 1 << 20;
-/// Number of bytes that a log grows beyond [`KEPT_BYTES`] before space is released.
+/// Space is released each time a log grows this many bytes beyond [`KEPT_BYTES`].
 const PIECE_BYTES: u64 = 1 << 20;
 /// Space is released in multiples of this number of bytes, which is a multiple of every file system's block size.
 const BLOCK_BYTES: u64 = 64 << 10;

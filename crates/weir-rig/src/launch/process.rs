@@ -70,7 +70,7 @@ pub struct ProcessSpec {
 }
 
 impl ProcessSpec {
-    /// A process without limits, addresses and input, which is ready at once. The caller must set its folder and log.
+    /// A process without limits, addresses or input, which is ready at once. The caller must set its folder and log.
     pub fn plain(name: String, role: Role, binary: Binary, command: Vec<String>) -> Self {
         Self {
             name,
@@ -100,8 +100,8 @@ impl ProcessSpec {
         readiness::check(self)
     }
 
-    /// Replaces the IP of each unspecified address (`0.0.0.0`, `::`) in `listens` and `ready` by `ip`, so that weir can
-    /// connect to it.
+    /// Replaces each unspecified IP (`0.0.0.0`, `::`) in the addresses of `listens` and `ready` with `ip`, so that weir
+    /// can connect to the process.
     #[must_use]
     pub fn reached_at(mut self, ip: IpAddr) -> Self {
         let address = match &mut self.ready {

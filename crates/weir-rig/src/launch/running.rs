@@ -32,7 +32,7 @@ const READY_POLL_MAX: Duration = Duration::from_millis(20);
 pub struct Running {
     spec: ProcessSpec,
     started: Started,
-    /// The mark of the part, which all its processes have in their environment (`WEIR_RUN_PART`).
+    /// The mark of the part: the value of `WEIR_RUN_PART` in the environment of all its processes.
     mark: String,
     /// The log file. Its disk space is limited as long as it is open here.
     log: Arc<File>,
@@ -148,7 +148,7 @@ impl Running {
         self.signal_all(Signal::STOP);
     }
 
-    /// Continues all processes of the part after [`Running::stall`].
+    /// Resumes all processes of the part after [`Running::stall`].
     pub fn go_on(&self) {
         self.signal_all(Signal::CONT);
     }

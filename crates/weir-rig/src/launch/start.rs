@@ -170,7 +170,7 @@ fn enter_group(launcher: &Launcher, spec: &ProcessSpec) -> Result<Option<Group>,
     let directories = parent.directories(Some(&spec.name));
     if directories.iter().any(|directory| directory.exists()) {
         // Both parts would share one cgroup, so killing one part would kill the other.
-        let message = "a process with this name still runs".into();
+        let message = "a process with this name is still running".into();
         return Err(RigError::Launch { part: spec.name.clone(), message });
     }
     launcher.note(&Entry::Groups(directories))?;

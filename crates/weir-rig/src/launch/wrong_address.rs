@@ -14,13 +14,13 @@ const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// CPU share that an idle part may use for timers. A part that still reads its configuration uses far more.
 const IDLE_SHARE: f64 = 0.02;
 
-/// Watches on which addresses a part listens until it is ready.
+/// Until a part is ready, checks whether it listens on the wrong addresses.
 #[derive(Debug)]
 pub(crate) struct WrongAddressWatch {
     asked: Vec<SocketAddr>,
     looked: Instant,
-    /// Describes the start of the period in which the part is idle and its addresses do not change: the time, the
-    /// addresses, and the CPU ticks that the part had used before.
+    /// The start of the period in which the part is idle and its addresses do not change: the time, the addresses, and
+    /// the CPU ticks that the part had used by then.
     since: Option<(Instant, Vec<SocketAddr>, u64)>,
 }
 
@@ -59,7 +59,7 @@ impl WrongAddressWatch {
     }
 }
 
-/// Whether `addresses` contains an address that is not in `asked`, and lacks one of `asked`.
+/// Whether an address in `asked` is missing from `addresses`, and `addresses` contains one that is not in `asked`.
 fn is_elsewhere(asked: &[SocketAddr], addresses: &[SocketAddr]) -> bool {
     let serves = |address: &SocketAddr, asked: &SocketAddr| {
         address.port() == asked.port() && (address.ip() == asked.ip() || address.ip().is_unspecified())

@@ -74,12 +74,13 @@ pub(crate) fn enable(directory: &Path, controllers: &[&str]) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces this process by the same program in a scope of the user's service manager, because limits need a delegated
-/// cgroup. Returns `Ok` if no scope is needed: for root, with cgroup v1, or in a cgroup that is already delegated.
+/// Replaces this process with the same program in a scope of the user's service manager, because limits need a
+/// delegated cgroup. Returns `Ok` if no scope is needed: for root, with cgroup v1, or in a cgroup that is already
+/// delegated.
 ///
 /// # Errors
-/// The reason why the program cannot start in a scope. It can continue; [`crate::try_limits`] then reports what is
-/// missing.
+/// The reason why the program cannot start in a scope. The caller can continue without a scope; [`crate::try_limits`]
+/// then reports what is missing.
 pub fn start_again_in_scope() -> Result<(), String> {
     let controllers = CgroupVersion::V2.controllers();
     let needed = !rustix::process::geteuid().is_root()

@@ -237,7 +237,7 @@ pub fn quota_cpus() -> Option<f64> {
     groups.into_iter().filter_map(quota).reduce(f64::min)
 }
 
-/// The value behind `key` in a file of `key value` lines.
+/// The value of `key` in a file of `key value` lines.
 pub(crate) fn keyed(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -112,8 +112,8 @@ impl Namespace {
             // /proc files that this thread opens show this namespace, even to readers in other namespaces.
             let open = |name| File::open(format!("/proc/thread-self/{name}"));
             let network = open("ns/net")?;
-            // No link has the same name as one of these interfaces: names of links end with a hexadecimal number, not
-            // with `x` or `y`.
+            // The names of these interfaces end with `x` or `y`. No link has such a name, because names of links end
+            // with a hexadecimal digit.
             netlink.add_pair([&format!("{prefix}x"), &format!("{prefix}y")], network.as_fd())?;
             Ok(Files { network, interfaces: open("net/dev")?, snmp: open("net/snmp")? })
         })?;
@@ -167,7 +167,7 @@ impl Namespace {
     /// Moves the calling thread into this namespace. It is a single system call, so it is safe between fork and exec.
     ///
     /// # Errors
-    /// If this user or kernel cannot enter it.
+    /// If permission or kernel support is missing.
     pub fn enter(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.files.network.as_fd(), Some(LinkNameSpaceType::Network))?)
     }

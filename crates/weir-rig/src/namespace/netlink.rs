@@ -104,7 +104,9 @@ impl Netlink {
         match answer.payload {
             NetlinkPayload::Error(error) if error.code.is_some() => Err(failed(error.to_io())),
             NetlinkPayload::Error(_) => Ok(()),
-            _ => Err(failed(io::Error::new(io::ErrorKind::InvalidData, "unexpected response of the kernel"))),
+            _ => {
+                Err(failed(io::Error::new(io::ErrorKind::InvalidData, "unexpected response from the kernel")))
+            }
         }
     }
 }

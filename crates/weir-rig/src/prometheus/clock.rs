@@ -22,7 +22,7 @@ impl WallClock {
         mono_ns as f64 / 1e9 + self.ahead_s
     }
 
-    /// How far the wall clock was set or drifted since `before`, seconds.
+    /// How far the wall clock has moved since `before`, because it was set or drifted; seconds.
     pub(crate) fn moved_s(&self, before: &Self) -> f64 {
         (self.ahead_s - before.ahead_s).abs()
     }

@@ -68,7 +68,7 @@ pub struct Span {
 /// The result of reading the scrapes of a phase.
 #[derive(Debug)]
 pub enum Reading {
-    /// A series was not yet scraped after the end of the phase. Try again after this many seconds (the scrape interval).
+    /// A series has no scrape after the end of the phase yet. Try again after this many seconds (the scrape interval).
     NotYet(f64),
     /// The resources of the phase, computed from the scrapes.
     Read(Box<Readings>),
@@ -83,7 +83,7 @@ impl Prometheus {
         Ok(Self { client: Client::new(address)?, queries })
     }
 
-    /// The base URL of the Prometheus.
+    /// The base URL of the Prometheus server.
     pub fn url(&self) -> &str {
         self.client.url()
     }
@@ -114,7 +114,7 @@ impl Prometheus {
     /// scrape after the span; with `is_last`, computes the resources from the existing scrapes.
     ///
     /// # Errors
-    /// [`RigError::Prometheus`] if the Prometheus does not respond or rejects a query.
+    /// [`RigError::Prometheus`] if the Prometheus server does not respond or rejects a query.
     pub fn read(&self, span: &Span, limit_cpus: Option<f64>, is_last: bool) -> Result<Reading, RigError> {
         let readings = (0..CLOCK_READINGS).map(|_| self.read_clock()).collect::<Result<Vec<_>, _>>()?;
         let clock = WallClock::now();

@@ -268,8 +268,8 @@ impl Pages {
         self.containers.iter().map(known).collect()
     }
 
-    /// The series of `metric` for all selected containers, in times of this host's monotonic clock. The error names the
-    /// first container without a sample since the phase began.
+    /// The series of `metric` for all selected containers, with times on this host's monotonic clock. The error names
+    /// the first container without a sample since the phase began.
     fn complete(&self, metric: Metric, phase: Phase, clocks: &[PageClock]) -> Result<Vec<Series>, String> {
         let mut all = Vec::new();
         for of in self.known() {

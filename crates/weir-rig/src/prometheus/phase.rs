@@ -17,7 +17,7 @@ use std::fmt;
 /// Minimum number of scrapes in a phase. Three scrapes give two rates, whose difference shows how steady the load is.
 pub(crate) const SCRAPES_MIN: usize = 3;
 
-/// A scraped value. `at_s` is its time in seconds, first by the clock of the scraped server, and after conversion by
+/// A scraped value. `at_s` is its time in seconds: initially by the clock of the scraped server; after conversion, by
 /// this host's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
@@ -212,7 +212,7 @@ mod tests {
         Series { points, ..Series::default() }
     }
 
-    /// A counter of CPU time: idle until 90 s, half a core from there to 160 s, idle again.
+    /// A counter of CPU time: idle until 90 s, half a core from 90 s to 160 s, then idle again.
     fn half_a_core(at_s: f64) -> f64 {
         1_000.0 + 0.5 * (at_s.clamp(90.0, 160.0) - 90.0)
     }

@@ -46,9 +46,10 @@ pub struct Account {
     pub cpu_s: f64,
     /// Lower bound of the CPU time: its growth from the first to the last scrape inside the phase, seconds.
     pub cpu_s_least: f64,
-    /// Upper bound of the CPU time: its growth from the scrape before to the scrape after the phase, seconds.
+    /// Upper bound of the CPU time: its growth from the last scrape before the phase to the first scrape after it,
+    /// seconds.
     pub cpu_s_most: f64,
-    /// Possible error of `cpu_s`, because the borders of the phase are between scrapes; seconds of CPU time.
+    /// Possible error of `cpu_s`, in seconds of CPU time. It exists because the phase starts and ends between scrapes.
     pub cpu_s_uncertain: f64,
     /// Possible error of the phase's start and end, because the offset of Prometheus's clock is not exact; seconds.
     pub clock_uncertain_s: f64,
@@ -100,7 +101,7 @@ impl Readings {
 fn cpu(series: &[Series], phase: Phase) -> Result<Growth, String> {
     match total_grown(series, phase) {
         Ok(Some(growth)) => Ok(growth),
-        Ok(None) => Err("no series was scraped since the phase began".into()),
+        Ok(None) => Err("no series has been scraped since the phase began".into()),
         Err((series, unknown)) => {
             let every = series.interval_s().filter(|_| matches!(unknown, Unknown::TooFew(_)));
             let every =
@@ -219,7 +220,7 @@ mod tests {
             "{pod=\"a\"}: the phase has 1 scrape, but weir needs at least 3 (scrape interval 5.0 s)"
         );
         let nothing = Readings::new(Scrapes::default(), PHASE, START_NS, 0.0, None);
-        assert!(nothing.usage.unwrap_err().contains("no series was scraped"));
+        assert!(nothing.usage.unwrap_err().contains("no series has been scraped"));
     }
 
     #[test]

@@ -180,13 +180,13 @@ impl Rig {
     /// it, the rig enters the namespace.
     ///
     /// # Errors
-    /// [`RigError::Network`] if this user or kernel cannot create it.
+    /// [`RigError::Network`] if this user or kernel cannot create a namespace.
     pub fn namespace(&self) -> Result<Namespace, RigError> {
         Namespace::make(&self.networks.prefix)
             .map_err(|error| RigError::Network { message: format!("cannot create a namespace: {error}") })
     }
 
-    /// Creates a link between two network namespaces; returns the address of `one` and the address of `other` on it.
+    /// Creates a link between two network namespaces; returns the addresses of `one` and `other` on this link.
     ///
     /// # Errors
     /// [`RigError::Network`] if the link cannot be created.

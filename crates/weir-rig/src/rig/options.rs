@@ -14,7 +14,7 @@ pub struct RigOptions {
     /// The command that starts the guard process. The rig appends the ledger's path; the command must pass this path to
     /// [`crate::run_guard`].
     pub guard: Vec<String>,
-    /// Whether to create cgroups if this host and user can.
+    /// Whether to create cgroups, if the host and the user's permissions allow it.
     pub cgroups: bool,
     /// The database in which the run stores its cells. Other runs that find this host busy report its path.
     pub database: Option<PathBuf>,

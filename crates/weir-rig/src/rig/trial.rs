@@ -1,4 +1,4 @@
-//! Tries whether this host allows cgroups and network namespaces, and measures host noise, for `weir doctor` and the
+//! Tests whether this host allows cgroups and network namespaces, and measures host noise, for `weir doctor` and the
 //! manifest.
 
 use std::fs;
@@ -84,7 +84,7 @@ fn remove_stale_trials(folder: &Path) {
 /// Creates two network namespaces, links them, and opens a TCP connection over the link.
 ///
 /// # Errors
-/// A message with the reason why this host or user cannot.
+/// A message with the reason why this host or user cannot do this.
 pub fn try_namespaces() -> Result<(), String> {
     let tried = || {
         let (one, other) = (Namespace::make(TRIAL_INTERFACE)?, Namespace::make(TRIAL_INTERFACE)?);
@@ -106,7 +106,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// processes that used CPU time, the busiest first. `None` if the host's CPU times cannot be read.
 pub fn disturbance(span: Duration) -> Option<(HostShare, Vec<HostProcess>)> {
     let sampler = Sampler::start(&[]);
-    // Wait until the sampler has its first snapshot of all processes, which must be before the span.
+    // Wait for the sampler's first snapshot of all processes, which must be taken before the time `span` starts.
     std::thread::sleep(FIRST_LOOK);
     let from_ns = mono_ns();
     std::thread::sleep(span);

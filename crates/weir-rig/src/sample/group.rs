@@ -162,7 +162,7 @@ impl GroupReader {
             }
         }
         sample.pids = pids.as_ref().map(|pids| pids.len() as u64);
-        // A process that just exited has no files; the others still count.
+        // A process that just exited is skipped; files of the others are still counted.
         sample.open_files = pids.as_ref().map(|pids| pids.iter().copied().filter_map(open_files).sum());
         (sample, pids.unwrap_or_default())
     }

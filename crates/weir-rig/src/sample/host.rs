@@ -10,19 +10,19 @@ use super::group::Kept;
 use crate::clock::mono_ns;
 use crate::limits::hierarchy::v1_mounts;
 
-/// The number of the kernel's first cgroup namespace, which is the same on every host.
+/// The link target of `/proc/self/ns/cgroup` in the initial cgroup namespace; the same on every host.
 const FIRST_CGROUP_NAMESPACE: &[u8] = b"cgroup:[4026531835]";
 
 /// Reads the CPU time of the host.
 ///
 /// Host noise is the CPU time of all processes minus the CPU time of the rig. Both are large numbers, so their
 /// difference needs an exact total. We compared three totals while only the rig worked, in quiet windows of two seconds
-/// at 16 to 90 % load. The host had 2 cores, and a kernel without irq time accounting. By their own counters, other
-/// processes used 0.3 to 0.4 %.
+/// at 16 to 90 % load. The host had 2 cores, and a kernel without irq time accounting. According to the counters of the
+/// other processes, they used 0.3 to 0.4 %.
 ///
 /// - The usage of the root cgroup showed 0.2 to 0.8 % for other processes. weir uses it if it is available.
 /// - Time that is neither idle nor stolen showed 1.3 to 1.5 %, because it includes interrupts and idle transitions.
-///   weir uses it otherwise.
+///   weir uses it in all other cases.
 /// - The fields of /proc/stat showed -3.7 to 0.7 %, because the kernel samples them at the clock tick.
 ///
 /// A kernel without irq time accounting charges soft interrupts of the loopback to the sending process, which belongs
@@ -77,7 +77,7 @@ impl HostReader {
 }
 
 impl Stat {
-    /// CPU time of all cores that was neither idle nor stolen, in the time `wall_ns` since `first`.
+    /// CPU time of all cores since `first`, without idle and stolen time. `wall_ns` is the time since `first`.
     fn busy_ns(&self, first: &Self, wall_ns: u64) -> u64 {
         let rest = (self.idle_ns - first.idle_ns.min(self.idle_ns))
             + (self.steal_ns - first.steal_ns.min(self.steal_ns));
@@ -98,7 +98,7 @@ fn true_root() -> Option<Kept> {
 /// Parses /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, then a line per core.
 fn parse(text: &str, tick_ns: u64) -> Option<Stat> {
     let mut lines = text.lines().take_while(|line| line.starts_with("cpu"));
-    // Idle and stolen time in a line.
+    // Parses a line's idle and stolen time.
     let rest = |line: &str| {
         let fields = line.split_whitespace().skip(1).map_while(|field| field.parse().ok());
         let ticks: Vec<u64> = fields.collect();

@@ -6,7 +6,7 @@ use super::group::read_whole;
 use super::host::retransmitted_segments;
 use crate::Namespace;
 
-/// The loopback interface. It does not count, because the rig uses it for its own requests to a part.
+/// The loopback interface. It is excluded, because the rig uses it for its own requests to a part.
 const LOOPBACK: &str = "lo";
 
 /// Reads the traffic of one network namespace.

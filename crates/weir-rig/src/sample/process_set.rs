@@ -66,7 +66,7 @@ impl ProcessSet {
     }
 }
 
-/// The cgroup with this path; `None` if it is missing in any hierarchy that weir reads.
+/// The cgroup with this path; `None` for the root, or if any hierarchy that weir reads lacks it.
 fn group(path: &Path) -> Option<Group> {
     let version = hierarchy::version();
     let roots = hierarchy::roots(version, version.controllers()).ok()?;

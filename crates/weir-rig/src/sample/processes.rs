@@ -64,7 +64,7 @@ pub(super) struct ProcessReader {
 impl ProcessReader {
     /// Adds the counters of the processes `pids` to `sample`.
     ///
-    /// In the last sample (`is_last`), it reads threads and block I/O even if they are not due. Otherwise a span that
+    /// In the last sample (`is_last`), threads and block I/O are read even if they are not due. Otherwise a span that
     /// ends shortly before this sample would have no values.
     pub(super) fn sample(&mut self, pids: &[i32], is_last: bool, sample: &mut PartSample) {
         if let Some(begin) = self.threads.begin(is_last) {
@@ -151,7 +151,7 @@ fn run_queue_delay(schedstat: &str) -> Option<u64> {
 
 /// Bytes that the live processes of `pids` read from and wrote to block devices.
 ///
-/// It reads /proc/PID/io, which is the same on every host. The counters of cgroups differ by version: v1 misses delayed
+/// Reads /proc/PID/io, which is the same on every host. The counters of cgroups differ by version: v1 misses delayed
 /// writes, which are nearly all writes of a gateway.
 ///
 /// # Errors

@@ -132,7 +132,7 @@ impl Sampler {
                         let Joining { series, reader, launched_ns } = *joining;
                         samples.join(series, launched_ns);
                         readers.push(reader);
-                        // Sample at once, because traffic counts only from the first sample on.
+                        // Sample at once, because traffic is counted only from the first sample on.
                         take(&mut readers, &mut host, false, &mut samples);
                     }
                     Ok(Message::Follow(name, next)) => {
@@ -164,8 +164,8 @@ impl Sampler {
         self.join_as(part, Members::Session(part.leader()));
     }
 
-    /// As [`Self::join`], for a part whose children start new sessions. Without a cgroup, it samples all descendants of
-    /// the part, and not only its session.
+    /// As [`Self::join`], for a part whose children start new sessions. Without a cgroup, the sampler samples all
+    /// descendants of the part, not only its session.
     pub fn join_with_all_below(&self, part: &Running) {
         self.join_as(part, Members::Below(part.leader().pid));
     }
@@ -232,7 +232,7 @@ fn networks(parts: &[&Running]) -> Vec<Option<NetworkReader>> {
 }
 
 fn take(readers: &mut [PartReader], host: &mut HostReader, is_last: bool, samples: &mut Samples) {
-    // The time of a sample is the middle of reading, which halves the error.
+    // The time of a sample is the midpoint of its read, which halves the maximum error.
     let before = mono_ns();
     let host = host.sample();
     let read: Vec<(PartSample, Vec<i32>)> = readers.iter_mut().map(PartReader::sample).collect();

@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(samples.usage("generator", 900_000_000, 2_200_000_000), None);
         near(samples.usage("gateway", 1_000_000_000, 4_000_000_000).unwrap().cpu_s.total(), 1.5);
         // The CPU time of the new part does not count toward `others`. In each step, gateway (50 ms), lab (2 ms) and
-        // generator (20 ms) use more than the 60 ms for which the host is busy, so `others` is 0.
+        // generator (20 ms) together use more than the 60 ms for which the host is busy, so `others` is 0.
         near(samples.host(2_200_000_000, 3_900_000_000).unwrap().others, 0.0);
         assert!(samples.host(2_010_000_000, 2_300_000_000).is_some());
     }

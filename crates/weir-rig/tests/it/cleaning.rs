@@ -119,7 +119,7 @@ fn without_control_groups_all_processes_are_killed() {
     none_is_left(folder.path(), &lab, &processes);
 }
 
-/// The /proc links of processes in the network namespace `network`, and of open files that keep it alive.
+/// The /proc links to the network namespace `network`: from processes in it, and from open files that keep it alive.
 fn holders(network: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let links = processes.flat_map(|process| {

@@ -116,7 +116,7 @@ fn a_port_that_is_taken_after_the_check_is_reported() {
     spec.ready = ready_on(address);
     let log = spec.log.clone();
     let faster = std::thread::spawn(move || {
-        // The rig creates the log after it has checked the port: take the port only then.
+        // The rig checks the port before it creates the log, so take the port only once the log exists.
         eventually("the part starts", || log.exists());
         let listener = TcpListener::bind(address).unwrap();
         std::fs::write(sign, "").unwrap();

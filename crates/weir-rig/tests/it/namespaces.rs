@@ -33,7 +33,7 @@ fn bench(run_id: &str) -> Option<Bench> {
     }
 }
 
-/// Makes the process of `spec` listen on `address`. It is ready once it listens.
+/// Declares that the process of `spec` listens on `address`, and is ready once it does.
 fn listening(mut spec: ProcessSpec, address: SocketAddr) -> ProcessSpec {
     spec.listens = vec![address];
     spec.ready = Ready::Tcp(address);
@@ -79,7 +79,7 @@ fn traffic_on_a_link_is_counted_at_both_ends_and_requests_of_the_rig_are_not() {
     // Bytes that the readiness checks received are not counted, because they went over the namespace's loopback.
     let before = samples.usage("giver", from, quiet).unwrap().network.unwrap();
     assert!(before.sent_bytes < share, "{before:?}");
-    // Traffic of a namespace counts only for its first part. Traffic of the host's network counts for no part.
+    // Only the first part of a namespace reports the namespace's traffic. Parts in the host's network report none.
     assert_eq!(samples.usage("beside", from, to).unwrap().network, None);
     assert_eq!(samples.usage("outside", from, to).unwrap().network, None);
     drop((giver, taker, beside, outside));

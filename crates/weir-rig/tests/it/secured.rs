@@ -11,7 +11,7 @@ fn ask(gateway: &Gateway, credentials: &Credentials, host: &str, path: &str) -> 
 }
 
 /// Requires TLS, client certificates and tokens together. Checks that the gateway accepts clients with all of them, for
-/// both hosts, and rejects clients without one of them.
+/// both hosts, and rejects clients that lack one or use a wrong one.
 fn accepts_only_valid_credentials(driver: &str) {
     let known = tokens(7, 3);
     let gateway = Gateway::start(driver, |binding| {

@@ -135,7 +135,7 @@ fn away() {
     assert!(forked.success());
 }
 
-/// Prints `bytes` bytes into its log, then a last line, and waits.
+/// Prints about `bytes` bytes to its log, then a last line, and waits.
 fn shout(bytes: usize) {
     let line = "the same again and again\n".repeat(1 << 12);
     let mut output = io::stdout();

@@ -10,7 +10,7 @@ use crate::series::{Batch, Growth};
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Request {
-    /// The table of texts. Its first text must be empty.
+    /// The symbol table. Its first string must be empty.
     #[prost(string, repeated, tag = "4")]
     pub(super) symbols: Vec<String>,
     #[prost(message, repeated, tag = "5")]
@@ -38,7 +38,7 @@ pub(super) struct Metadata {
     pub(super) help_ref: u32,
 }
 
-/// Builds the table of texts, and finds the index of each text.
+/// Builds the symbol table, and finds the index of each string.
 struct Symbols<'a> {
     places: BTreeMap<&'a str, u32>,
     table: Vec<String>,

@@ -10,7 +10,7 @@ use weir_rig::RigError;
 use super::hint::remember_database;
 use crate::failure::Failure;
 
-/// The argument that all commands with a database have.
+/// The argument shared by all commands that use a database.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Database {
     /// Database file with the runs [default: weir/weir.db in the user's data directory]

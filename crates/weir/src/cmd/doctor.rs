@@ -37,7 +37,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Examines this host, measures and stores its measurement bounds, and prints the results.
+/// Examines this host, measures and stores its limits (not with `--quick`), and prints the results.
 pub(crate) fn run(args: Args) -> Result<Exit, Failure> {
     enter_scope();
     let drivers = Drivers::load(&args.drivers)?;

@@ -35,8 +35,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// Export the findings over all repeats (failover, recovery, slow clients, ..) instead of the loads, as csv, json
-    /// or parquet. Each value has a row. The columns `low` and `high` are its 95 % interval, or what the column `text`
-    /// names: `bounds` or `least and greatest`
+    /// or parquet. Each value has a row. If the column `text` is `bounds` or `least and greatest`, the columns `low`
+    /// and `high` contain those; otherwise they contain the 95 % interval
     #[arg(long, conflicts_with_all = ["cell", "load"])]
     findings: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ enum Format {
     /// The whole run as one document, with histograms and quantiles. Quantiles of histograms cover answered requests
     /// only. Quantiles in `record.result` rank unanswered requests last. Ending: .json
     Json,
-    /// The same rows as csv, with typed columns. It is binary. Ending: .parquet
+    /// The same rows as csv, with typed columns, in a binary format. Ending: .parquet
     Parquet,
     /// HdrHistogram log 1.3 of the latency. Each second of a load, warm-up included, is an interval with the requests
     /// answered in that second. Values are nanoseconds; the third number of a line is the maximum in ms. Times assume
@@ -212,7 +212,7 @@ fn refuse_to_overwrite(path: &Path, force: bool) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(there) if there.is_dir() => {
             let message = format!("{}: the path is a directory", path.display());
-            Err(Failure::wrong_use(message, "give a file in this directory with --out FILE"))
+            Err(Failure::wrong_use(message, "use --out FILE with the path of a file in this directory"))
         }
         Ok(there) if there.is_file() && !force => {
             let message = format!("{}: the file already exists", path.display());

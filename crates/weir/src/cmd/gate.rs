@@ -39,7 +39,7 @@ pub(crate) enum Gate {
 }
 
 impl Gate {
-    /// Returns the exit of a run with this outcome. Prints why it is not 0, or that an undecided result was
+    /// Returns the exit code of a run with this outcome. Prints why the code is not 0, or that an undecided result was
     /// accepted.
     pub(crate) fn exit(self, outcome: Outcome) -> Exit {
         match (outcome, self) {

@@ -63,13 +63,13 @@ pub(crate) fn run(args: GenerateArgs) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The load ends after this time without a heartbeat of the agent.
+/// The load ends after this time without a heartbeat from the agent.
 const SILENCE_MAX: Duration = Duration::from_secs(3);
 /// How often the load checks for heartbeats.
 const LISTEN_EVERY: Duration = Duration::from_millis(250);
 
-/// Ends the load and sets `is_alone` if there is no heartbeat: the agent has not changed the file `mark` for 3 s. A
-/// stopped agent cannot end the load itself.
+/// Sets `is_alone` and ends the load if the agent has not changed its heartbeat file `mark` for 3 s. A stopped agent
+/// cannot end the load itself.
 fn end_without_agent(mark: PathBuf, stop: Arc<AtomicBool>, is_alone: Arc<AtomicBool>) -> Result<(), Failure> {
     let listen = move || {
         let (mut last, mut heard) = (None, Instant::now());
@@ -100,7 +100,8 @@ impl Gate for FileGate {
         // If this file cannot be written, the agent does not continue, and the coordinator of the run times out.
         let _ = std::fs::write(prepared_mark(&self.0), "");
         loop {
-            // The flag is read before the file. So a load whose start and stop arrive together still starts.
+            // The stop flag is read before the file. So the load still starts if its start and its stop arrive
+            // together.
             let is_over = stop.load(Ordering::Acquire);
             if let Ok(text) = std::fs::read_to_string(&self.0) {
                 return text.parse().ok();

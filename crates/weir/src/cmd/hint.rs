@@ -14,7 +14,7 @@ pub(crate) fn remember_database(path: &Path) {
     let _ = DATABASE.set(format!(" --db {}", quoted(&path.to_string_lossy())));
 }
 
-/// Returns ` --db FILE` if the user passed `--db`, otherwise an empty text.
+/// Returns ` --db FILE` if the user passed `--db`, otherwise an empty string.
 pub(crate) fn database_flag() -> &'static str {
     DATABASE.get().map_or("", String::as_str)
 }

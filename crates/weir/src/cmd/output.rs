@@ -29,7 +29,7 @@ pub(crate) fn note(line: impl Display) {
 /// Writes bytes to standard output as they are.
 ///
 /// # Errors
-/// If they cannot be written, for example because a disk is full. A closed pipe is not an error.
+/// If the bytes cannot be written, for example because a disk is full. A closed pipe is not an error.
 pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {

@@ -72,7 +72,7 @@ pub(super) struct Wanted<'a> {
     pub(super) out: Option<&'a Path>,
     pub(super) formats: &'a [Format],
     pub(super) json: bool,
-    /// Where to write the objective as JUnit tests; `None` if it is not wanted.
+    /// Where to write the objective as JUnit tests; `None` if no JUnit file is wanted.
     pub(super) junit: Option<&'a Path>,
     /// A comparison with a baseline run, which is added to the outputs.
     pub(super) comparison: Option<&'a Comparison>,
@@ -200,16 +200,16 @@ pub(super) fn no_objective(flag: &str, what: &str) -> Failure {
 /// Checks that the JUnit file can be written.
 pub(super) fn check_junit(path: &Path) -> Result<(), Failure> {
     if path == Path::new("-") {
-        let message = "--junit -: the report uses standard output";
+        let message = "--junit -: `weir run` already writes its report to standard output";
         return Err(Failure::wrong_use(
             message,
-            "give a file, or print the tests after the run by `weir report last --format junit --out -`",
+            "give a file, or print the tests with `weir report last --format junit --out -` after the run",
         ));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
         let message = format!("--junit {}: the path is a directory", path.display());
-        return Err(Failure::wrong_use(message, "give a file in this directory"));
+        return Err(Failure::wrong_use(message, "give the path of a file in this directory"));
     }
     weir_report::check_folder(folder).map_err(|error| unwritable_junit(path, &error))
 }

@@ -40,8 +40,8 @@ pub(crate) struct Args {
     /// Spare instances to add
     #[arg(long, value_name = "N", default_value_t = 0, allow_hyphen_values = true)]
     spare: u32,
-    /// Price per instance and hour (0.17/h), or per core of the CPU limit and hour (0.05/core/h). With a price per
-    /// core, costs at different limits are comparable. A month has 730 hours
+    /// Hourly price of an instance (0.17/h), or of one core of the CPU limit (0.05/core/h). With a price per core,
+    /// costs at different limits are comparable. A month has 730 hours
     #[arg(long, value_name = "PRICE", allow_hyphen_values = true)]
     price: Option<HourlyPrice>,
     /// Growth of the request rate per year, like 30%/y (compound); also prints the instances needed in 12 and 24 months

@@ -58,7 +58,7 @@ enum WriteVersion {
 }
 
 impl WatchArgs {
-    /// Starts the pushing of metrics; `None` if no target is configured.
+    /// Starts to push metrics; `None` if no target is configured.
     pub(crate) fn start(&self) -> Result<Option<Watch>, Failure> {
         let version = match self.prometheus_write_version {
             None | Some(WriteVersion::One) => Version::V1,

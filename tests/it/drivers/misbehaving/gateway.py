@@ -10,11 +10,11 @@ import socket
 import sys
 import threading
 
-# Bytes that the way "shouting" prints at its start.
+# Number of bytes that "shouting" gateways print at their start.
 SHOUTED_BYTES = 64 << 20
 # The ways "quitting" and "eating" start at this number of requests. Readiness checks send fewer, a phase sends more.
 PATIENCE = 100
-# Prefix of a way: the gateway also listens on the address that follows the prefix.
+# Prefix of the argument WAY: the gateway also listens on the address that follows the prefix.
 ALSO = "listening also on "
 
 

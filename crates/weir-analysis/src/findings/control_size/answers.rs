@@ -73,7 +73,7 @@ fn too_few(figure: &FigureComparison, blocks: usize) -> String {
             why.push(name);
         }
     }
-    let why = if why.is_empty() { String::new() } else { format!(": {}", why.join(", ")) };
+    let why = if why.is_empty() { String::new() } else { format!("; reasons: {}", why.join(", ")) };
     let are = if blocks == 1 { "is" } else { "are" };
     format!("{HEADLINE_REPEATS} repeats must be valid with both sizes, but only {blocks} {are}{why}")
 }

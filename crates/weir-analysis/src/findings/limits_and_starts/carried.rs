@@ -84,7 +84,7 @@ pub(super) fn find(run: &Run, groups: &[Group<'_>], points: &[Point]) -> Vec<Car
     loads
 }
 
-/// Sorts gateways by first appearance, each with ascending limits.
+/// Sorts rows by gateway in order of first appearance, then by ascending limit.
 fn order(rows: &mut [CarriedRow]) {
     let names: Vec<String> = rows.iter().map(|row| row.gateway.clone()).collect();
     let first = |gateway: &String| names.iter().position(|name| name == gateway);

@@ -94,7 +94,7 @@ fn row(run: &Run, cells: &[Cell], gateway: &str, repeats: &[Started<'_>]) -> Sta
     }
 }
 
-/// The additional memory for more than one domain; see [`StartRow::configuration_memory_bytes`].
+/// The additional memory of several domains compared with one domain; see [`StartRow::configuration_memory_bytes`].
 fn configuration(run: &Run, cells: &[Cell], repeats: &[Started<'_>]) -> Option<Figure> {
     let pair = |started: &Started<'_>| {
         let one = cells.iter().find(|cell| is_with_one_domain(run, cell, started.cell))?;

@@ -1,4 +1,4 @@
-//! How each reason can have changed the values of a load (`docs/method.md#reasons`).
+//! How each reason may have changed the values of a load (`docs/method.md#reasons`).
 
 use weir_results::{BoundBy, Reason};
 

@@ -6,8 +6,9 @@ use weir_document::{Problem, Time};
 
 use crate::model::bounds::check_time;
 
-/// Limits on the lifetime of upstream connections. Each connection gets limits that are randomly up to 10 % lower, so
-/// that connections do not all close at the same time. A connection closes between requests, never during one.
+/// Limits on the lifetime of upstream connections. The gateway lowers each limit of a connection by a random share of
+/// up to 10 %, so that connections do not all close at the same time. A connection closes between requests, never
+/// during one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Keepalive {

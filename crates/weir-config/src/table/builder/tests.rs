@@ -94,7 +94,7 @@ fn change_rebuilds_only_the_affected_parts() {
         assert!(Arc::ptr_eq(&before.listeners, &after.listeners));
         before = after;
     };
-    // The route now matches different requests: its host is rebuilt.
+    // A route that now matches different requests: rebuilds its host.
     let other = Route {
         hosts: vec!["h7.test".to_owned()],
         path: Some("/b".to_owned()),
@@ -112,7 +112,7 @@ fn change_rebuilds_only_the_affected_parts() {
     let gone = ["r5/a", "r5/b"].map(|key| Change::Remove(Key::Route(key.to_owned())));
     let changes = gone.into_iter().chain([Change::Remove(Key::Backend("b5".to_owned()))]).collect();
     check(changes, Rebuilt { routes: 1, backends: 1, series: 1, hosts: 1, shards: 1, ..Rebuilt::default() });
-    // Another number of workers: rebuilds nothing.
+    // Changing the number of workers rebuilds nothing.
     let settings = Settings { workers: Some(3), ..Settings::default() };
     check(vec![Change::Put(Key::Settings, Resource::Settings(Box::new(settings)))], Rebuilt::default());
 }

@@ -27,7 +27,7 @@ pub(super) const ANSWERS_A_CHANGE: u64 = 4;
 /// Offset of the request numbers of the thread that makes the changes. All other clients use smaller numbers.
 const OWN_NUMBERS: u64 = 1_000_000_000;
 
-/// The state that clients and the changing thread share. A host is identified by its index.
+/// The state that clients share with the thread that makes the changes. A host is identified by its index.
 struct World {
     plain: SocketAddr,
     secure: SocketAddr,
@@ -73,7 +73,7 @@ fn backend(host: usize, version: usize) -> usize {
     (host + version) % BACKENDS
 }
 
-/// A host's route in this version. It sets the header `X-Version` of requests to the version.
+/// A host's route in this version. It sets the request header `X-Version` to the version number.
 fn route(host: usize, version: usize) -> String {
     format!(
         "{{ hosts: [{}], path: /, backend: b{}, request_headers: {{ set: {{ X-Version: '{version}' }} }} }}",

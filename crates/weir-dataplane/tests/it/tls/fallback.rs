@@ -121,8 +121,8 @@ static CASES: [Case; 6] = [
 /// The name of the route that matches every host.
 const REST: &str = "rest";
 
-/// The routes and certificates that are active at one time. Both lists are indexed by case, then step. A value is the
-/// version that last changed the step; `None` if the step is absent.
+/// The routes and certificates that are active at one time. Both lists are indexed by case, then by step. A value is
+/// the version that last changed the route or certificate of this step; `None` if there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Snapshot {
     routes: Vec<Vec<Option<usize>>>,
@@ -210,7 +210,7 @@ fn pair(case: usize, step: usize) -> [String; 2] {
     [format!("{case}.{step}.pem"), format!("{case}.{step}.key")]
 }
 
-/// The TLS listener with the present certificates.
+/// The TLS listener with all certificates that are present.
 fn secure_listener(address: SocketAddr, certificates: &[Vec<Option<usize>>]) -> String {
     let steps = certificates.iter().enumerate().flat_map(|(case, steps)| {
         let there = steps.iter().enumerate().filter(|(_, version)| version.is_some());
@@ -252,8 +252,8 @@ impl World {
         there.next().map_or(REST.to_owned(), |(step, version)| format!("{case}.{step}.{version}"))
     }
 
-    /// Finds the certificate for the host of `case` while the snapshot `at` is active. Returns the name of the step
-    /// that sets it, and the certificate.
+    /// Finds the certificate that the snapshot `at` has for the host of `case`. Returns the name of the step that sets
+    /// it, and the certificate.
     fn certificate(&self, at: usize, case: usize) -> (String, &Leaf) {
         let steps = self.snapshots[at].certificates[case].iter().enumerate();
         let mut there = steps.filter_map(|(step, version)| Some((step, (*version)?)));

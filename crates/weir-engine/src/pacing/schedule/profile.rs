@@ -47,7 +47,7 @@ pub(super) struct Piece {
     /// Expected number of arrivals before this piece.
     before: f64,
     rate_per_s: f64,
-    /// Change of the rate in arrivals per second, each second.
+    /// Change of the rate, in arrivals per second per second.
     slope: f64,
 }
 
@@ -107,7 +107,7 @@ impl Profile {
     /// Returns the time at which the expected number of arrivals reaches `mass`. Moves `piece` forward to the piece
     /// that contains this time, so `mass` must not fall from call to call.
     ///
-    /// The boundaries of pieces do not depend on the calls, so all iterators agree exactly.
+    /// The boundaries of pieces do not depend on `mass`, so all iterators agree exactly.
     pub(super) fn due_ns(&self, piece: &mut Piece, mass: f64) -> u64 {
         while mass > piece.end_mass() && piece.end_ns < NEVER_NS {
             if piece.end_ns > self.horizon_ns {
@@ -136,7 +136,8 @@ impl Profile {
             let into_ns = start_ns % every_ns;
             let cycle_ns = start_ns - into_ns;
             if into_ns < length_ns {
-                // If the ramp begins or ends during a burst, the piece after the burst has the right rate again.
+                // A ramp that begins or ends during the burst does not split this piece: the next piece starts with the
+                // right rate.
                 piece.end_ns = cycle_ns + length_ns;
                 (piece.rate_per_s, piece.slope) = (burst.rate.0, 0.0);
             } else {

@@ -14,7 +14,7 @@ pub(super) const MS: u64 = 1_000_000;
 pub(super) const S: u64 = 1_000_000_000;
 
 /// The Anderson-Darling statistic A^2 of values against the uniform distribution from 0 to 1. It is the squared
-/// distance of the distributions, weighted toward both tails.
+/// distance between the two distributions, weighted toward both tails.
 fn anderson_darling(mut uniform: Vec<f64>) -> f64 {
     uniform.sort_by(f64::total_cmp);
     let n = uniform.len();

@@ -1,5 +1,5 @@
-//! An origin that keeps every byte it receives, responds to the requests of the lenient parser, and reports afterwards
-//! what it received.
+//! An origin that keeps every byte it receives, responds to each request that the lenient parser finds, and reports
+//! afterwards what it received.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -75,8 +75,8 @@ fn serve(mut stream: TcpStream) -> Log {
     log
 }
 
-/// What is wrong with the received bytes. `served` has the identifiers of valid requests, which get a response.
-/// `cut_off` has the identifiers of requests whose headers may arrive, but never their whole body.
+/// Errors in the received bytes. `served` contains the IDs of valid requests, which get a response. `cut_off` contains
+/// the IDs of requests whose headers may arrive, but whose complete body never does.
 pub(crate) fn findings(logs: &[Log], served: &HashSet<String>, cut_off: &HashSet<String>) -> Vec<String> {
     let mut findings = Vec::new();
     let mut ids = HashSet::new();

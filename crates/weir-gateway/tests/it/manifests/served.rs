@@ -98,7 +98,7 @@ pub(super) fn free_port(ip: &str) -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// The response to one request over its own connection, without its Date.
+/// The response to one request over its own connection, without the Date header.
 pub(super) fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     exchange(&mut stream, request)

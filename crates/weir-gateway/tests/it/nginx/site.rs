@@ -217,7 +217,8 @@ impl Answer {
     }
 }
 
-/// Whether the body has arrived. The caller needs this because nginx may close the connection late.
+/// Whether the body has arrived. The caller does not wait for the end of the connection, because nginx may close it
+/// late.
 fn is_whole(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
@@ -251,7 +252,7 @@ fn weir(same: &[(String, String)], ports: Ports) -> Gateway {
     Gateway::spawn_in(dir, &text, program())
 }
 
-/// A client that trusts the authority in this folder.
+/// A client that trusts the certificate authority in this folder.
 fn trusting(certificates: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let authority = CertificateDer::from_pem_file(certificates.join("ca.pem")).expect("a certificate");

@@ -20,7 +20,7 @@ const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"
 pub(super) enum Front {
     /// Joins all header lines into one, and appends to it.
     Nginx,
-    /// Like `Nginx`, but appends the port of its client with the address.
+    /// Like `Nginx`, but appends the address of its client with the port.
     NginxWithPorts,
     /// Like `Nginx`, but appends `_hidden` instead of the address of its client.
     NginxHiding,

@@ -26,7 +26,7 @@ const BELOW: f64 = 42.0;
 const MARGIN: f64 = 10.0;
 const LINE_HEIGHT: f64 = 18.0;
 const DOT: f64 = 3.2;
-/// Maximum number of shapes on one line. The shapes distinguish it from other lines.
+/// Maximum number of symbols on one line. The symbols distinguish the line from other lines.
 const SYMBOLS_ON_LINE: usize = 6;
 
 impl Layout {

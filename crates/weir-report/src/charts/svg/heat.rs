@@ -39,8 +39,8 @@ pub(crate) fn heat_maps(title: &str, setting: &str, maps: &[HeatMap<'_>]) -> Opt
     Some(svg)
 }
 
-/// Draws the map with index `place`. It has the same scales as all `maps`, and contains data for the page script.
-/// With `has_titles`, each time step has a tooltip for readers without the script.
+/// Draws the map with index `place`, on the scales that all `maps` share. The drawing contains data for the page
+/// script. With `has_titles`, each time step has a tooltip for readers without the script.
 pub(crate) fn heat_map(
     maps: &[HeatMap<'_>],
     place: usize,
@@ -72,7 +72,7 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// Draws the map. `data` are attributes for the group that contains it.
+    /// Draws the map. `data` contains attributes for the SVG group that contains the coloured rows.
     fn draw(&self, svg: &mut Svg, map: HeatMap<'_>, data: &str) {
         let Self { latency, clock, left, top, size: (width, height) } = *self;
         let bottom = top + height;
@@ -156,7 +156,7 @@ fn opacity(depth: usize) -> f64 {
     0.1 + 0.9 * (depth + 1) as f64 / DEPTHS as f64
 }
 
-/// Draws an explanation of the levels of colour.
+/// Draws the legend of the colour levels.
 fn key(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.text((x, y), Anchor::Start, "soft", "0.01 %");
     for depth in 0..DEPTHS {

@@ -15,7 +15,7 @@ use crate::model::scale::Unit;
 const TEMPLATE: &str = include_str!("../../../assets/compare.html");
 /// The colours of the datasets A and B.
 const COLORS: [&str; 2] = ["blue", "vermilion"];
-/// Maximum number of panels of bars side by side.
+/// Maximum number of bar chart panels side by side.
 const PANELS_MAX: usize = 4;
 
 /// The charts of one gateway at one load point.

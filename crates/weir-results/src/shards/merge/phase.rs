@@ -8,7 +8,8 @@ use crate::{LoadRecord, ShardRecord};
 pub(super) struct Phase {
     pub(super) start_ns: u64,
     pub(super) end_ns: u64,
-    /// Duration of the longest phase among the shards, seconds. All phases are equally long if the load ends by time.
+    /// Duration of the longest phase among the shards, seconds. All phases are equally long if the load ends after a
+    /// fixed time.
     pub(super) duration_s: f64,
 }
 

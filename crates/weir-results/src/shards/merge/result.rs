@@ -9,7 +9,8 @@ use crate::{
     TimesNs, TlsResult, Verdicts, add_counts,
 };
 
-/// Maximum number of distinct error messages, as on one machine. Further messages are counted as `other`.
+/// Maximum number of distinct error messages, the same as for a load on one machine. Further messages are counted as
+/// `other`.
 const SAYINGS_MAX: usize = 16;
 
 /// The results of one shard in a phase.

@@ -146,7 +146,7 @@ fn full(run: &Run) -> [Cell; 2] {
     [cell, failed_cell(run, 1)]
 }
 
-/// As [`full`], but only with the fields that a database of `version` can store.
+/// Like [`full`], but only with the fields that a database of `version` can store.
 fn full_at(version: usize, run: &Run) -> [Cell; 2] {
     full(run).map(|mut cell| {
         if version < 3 {

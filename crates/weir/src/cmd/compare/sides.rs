@@ -15,7 +15,8 @@ use crate::failure::Failure;
 const ARCHIVE: [&[u8]; 2] = [&[0x1f, 0x8b], b"{\"weir\":"];
 /// Name endings of further files that Locust writes. In a folder, weir ignores these files.
 const BESIDE: [&str; 3] = ["_failures.csv", "_exceptions.csv", "_stats_history.csv"];
-/// Maximum size in bytes of a file of another program. Such a file holds about ten million requests, one per line.
+/// Maximum size in bytes of a file of another program. A file of this size holds about ten million requests, one per
+/// line.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// Reads A and B. The database is opened only if one of them is a stored run.

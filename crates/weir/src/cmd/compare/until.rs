@@ -33,7 +33,7 @@ impl More {
                 Ok(Self { run_id: a, extension: Extension::new()? })
             }
             _ => Err(Failure::wrong_use(
-                "--until decided: A and B are not two gateways of one stored run",
+                "--until decided: A and B must be two gateways of the same stored run",
                 "run both versions as gateways of one scenario, then `weir compare RUN:old RUN:new --until decided`",
             )),
         }

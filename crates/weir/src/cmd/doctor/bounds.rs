@@ -96,7 +96,7 @@ fn kept(rate_per_s: f64, result: &LoadResult) -> Option<Ceiling> {
     (in_time && all_sent).then_some(Ceiling { rate_per_s, workers: WORKERS, lateness_p99_ns })
 }
 
-/// Searches the highest rate between `least` and `most` for which `holds` returns a value. Each of the `halvings`
+/// Searches for the highest rate between `least` and `most` for which `holds` returns a value. Each of the `halvings`
 /// steps halves the range on a logarithmic scale.
 fn highest<T>(least: f64, most: f64, halvings: u32, mut holds: impl FnMut(f64) -> Option<T>) -> Option<T> {
     let (mut low, mut high, mut found) = (least, most, None);

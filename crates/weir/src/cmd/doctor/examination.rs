@@ -59,7 +59,7 @@ pub(super) struct Limits {
     pub(super) cgroup: &'static str,
     /// The command that tests the limits with this version of control groups; `None` without control groups.
     pub(super) tested_by: Option<&'static str>,
-    /// Whether limits can be shares of a CPU.
+    /// Whether limits can be fractions of a CPU.
     pub(super) cpu_shares: bool,
     /// Whether limits can be whole CPUs. This is always possible: without control groups, weir pins processes to CPUs.
     pub(super) whole_cpus: bool,
@@ -246,7 +246,9 @@ fn containers() -> Containers {
 impl Containers {
     fn words(&self) -> String {
         match (&self.engine, &self.why_not) {
-            (Some(engine), _) => format!("{engine} (`weir run --images` runs missing gateways in it)"),
+            (Some(engine), _) => {
+                format!("{engine} (`weir run --images` runs gateways in it that are not installed here)")
+            }
             (None, why) => format!("none: {}", why.as_deref().unwrap_or("no engine responds")),
         }
     }

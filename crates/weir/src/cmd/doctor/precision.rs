@@ -154,7 +154,7 @@ impl Repeats {
     }
 }
 
-/// The values of repeats that are valid, or that only host noise made invalid.
+/// The values of repeats that are valid, or invalid only because of host noise.
 fn usable(figure: &Figure) -> Vec<f64> {
     let is_usable = |of: &&Repeated| of.reasons.iter().all(|reason| *reason == Reason::HostNoise);
     figure.repeats.iter().filter(is_usable).filter_map(Repeated::value).collect()

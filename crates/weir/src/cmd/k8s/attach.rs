@@ -94,7 +94,7 @@ mod with_cluster {
     enum End {
         /// The coordinator has reported the end.
         Ended(Ending),
-        /// The coordinator pod has gone without a report, or could not start.
+        /// The coordinator pod ended or was deleted without a report, could not start, or could not be read.
         Failed(PodError),
         /// The user interrupted this process.
         Interrupted,
@@ -109,7 +109,7 @@ mod with_cluster {
         printed: usize,
         /// Since when the coordinator pod cannot start; `None` if it can.
         waits_since: Option<Instant>,
-        /// Since when the coordinator pod has ended; `None` while it runs.
+        /// When the end of the coordinator pod was noticed; `None` while it runs.
         gone_since: Option<Instant>,
         /// Whether the user has been informed that the API does not respond.
         is_unreachable: bool,
@@ -158,7 +158,7 @@ mod with_cluster {
             }
         }
 
-        /// Prints new lines of the coordinator's log, for at most the time between two checks.
+        /// Prints new lines of the coordinator's log for at most `LOOK_EVERY`, the time between two checks.
         fn print_log(&mut self, stop: &AtomicBool) {
             if self.lines.is_none() {
                 let Object { namespace, name, .. } = &self.object;
@@ -218,9 +218,12 @@ mod with_cluster {
                 return (since.elapsed() > END_MAX).then(|| error(message));
             };
             match pod_state(&pod) {
-                PodState::Waiting(_) => None,
+                PodState::Waiting(_) => {
+                    self.gone_since = None;
+                    None
+                }
                 PodState::Running(_) => {
-                    (self.has_started, self.waits_since) = (true, None);
+                    (self.has_started, self.waits_since, self.gone_since) = (true, None, None);
                     None
                 }
                 PodState::Failed(failure) if failure.may_start && !self.has_started => {
@@ -335,7 +338,7 @@ mod with_cluster {
             (Some(site), true) => Ok((cluster, site)),
             (Some(_), false) => {
                 let message = format!("{}: the prefix matches several runs in the cluster", args.run);
-                let remedy = format!("use a longer prefix; runs in the cluster: {}", there.join(", "));
+                let remedy = format!("use a longer prefix; the cluster has these runs: {}", there.join(", "));
                 Err(Failure::wrong_use(message, remedy))
             }
             (None, _) => {

@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         std::thread::sleep(Duration::from_millis(200));
     }
     if !stop.load(Ordering::Relaxed) && site.is_own {
-        note("the results were not fetched within 24 hours; weir deletes the namespace");
+        note("the results were not fetched within 24 hours, so weir deletes the namespace");
         let namespace = Object::global("v1", "Namespace", &site.namespace);
         pods.cluster().remove(&namespace, Duration::ZERO).map_err(|error| failed(error.to_string()))?;
     }

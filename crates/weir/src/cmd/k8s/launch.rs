@@ -73,7 +73,7 @@ mod with_cluster {
         Cluster::of(&context).map_err(|error| failure_of(&error))
     }
 
-    /// The number of cores of the largest node. `None` if weir may not read the nodes.
+    /// Returns the number of cores of the largest node, or `None` if weir has no permission to read the nodes.
     pub(in crate::cmd) fn node_cpus(context: Option<&str>) -> Result<Option<usize>, Failure> {
         let cluster = connect(context)?;
         let nodes = match cluster.list(&Selected::everywhere("v1", "Node", "")) {

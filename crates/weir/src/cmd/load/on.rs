@@ -30,8 +30,7 @@ pub(super) fn run(
         ));
     }
     if matches!(place, Place::Namespaces(_)) {
-        let message =
-            "--on: agents in network namespaces reach only servers that `weir run` starts in such namespaces";
+        let message = "--on: agents in network namespaces can reach only servers that `weir run` starts in network namespaces";
         return Err(Failure::wrong_use(message, "use local:N, agents:N or ssh:HOST"));
     }
     let shared = LoadSpec { shard: Some(ShardSpec { index: 0, of: place.agents() }), ..spec.clone() };

@@ -13,7 +13,7 @@ pub(super) fn rows(spec: &LoadSpec, result: &LoadResult) -> Vec<(&'static str, S
     let timeout = time(spec.timeout_ns as f64);
     let columns = [
         ("unexpected", requests.unexpected, "a status of 400 or more, or a failed check".to_owned()),
-        ("failed", requests.failed, "no complete response".to_owned()),
+        ("failed", requests.failed, "broken connection or malformed response".to_owned()),
         ("timed out", requests.timed_out, format!("no complete response within {timeout}")),
         ("dropped", requests.dropped, format!("not sent within {timeout}")),
     ];
@@ -128,7 +128,7 @@ mod tests {
             &[
                 "errors|160 of 1,000 scheduled requests (16.0 %; valid up to 0.1 %)",
                 "|100 unexpected: a status of 400 or more, or a failed check",
-                "|40 failed: no complete response",
+                "|40 failed: broken connection or malformed response",
                 "|15 timed out: no complete response within 10 s",
                 "|5 dropped: not sent within 10 s",
                 "causes|reset 39, parse 1",
