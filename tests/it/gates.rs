@@ -88,7 +88,7 @@ fn undecided_objectives_have_a_separate_exit_code() {
     let folder = tempfile::tempdir().unwrap();
     // No throughput has a confidence interval as narrow as this `interval_share`.
     let more = "objective: { p99: 1h, errors: 100% }\nthresholds: { disturbed_share: 1, worker_busy_share: 1, \
-                error_share: 1, interval_share: 0.000001 }\n";
+                completed_share: 0.01, error_share: 1, interval_share: 0.000001 }\n";
     let output = run(folder.path(), "[weir]", more, &["--repeats", "3"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{error}");
