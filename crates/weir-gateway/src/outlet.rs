@@ -1,4 +1,4 @@
-//! Queues for standard output and standard error. A write to a pipe blocks if nobody reads from the pipe.
+//! Queues for standard output and standard error. They are needed because a write to a full pipe blocks.
 //!
 //! A thread per output writes the lines, so a blocked output blocks no other thread, such as the one that handles
 //! signals. If the queue is full, lines are dropped and counted.

@@ -1,7 +1,7 @@
 //! The program's log: one line on standard error per event.
 //!
-//! A thread writes the lines, so a terminal or pipe that nobody reads blocks no worker. If the thread's queue is full,
-//! lines are dropped. Their number is logged after the next written line.
+//! A separate thread writes the lines, so that a full pipe does not block workers. If the thread's queue is full, lines
+//! are dropped. Their number is logged after the next written line.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -126,8 +126,8 @@ impl Lab<'_> {
     /// Measures the cell `key` of `scenario`; `None` if the run was stopped meanwhile.
     ///
     /// # Errors
-    /// If the cell failed because the disk was full, and the disk is still full. All further cells would fail, too.
-    /// Other failures are outcomes of the cell.
+    /// If the disk is still full after the cell failed for this reason, because further cells would also fail. Other
+    /// failures are outcomes of the cell.
     pub(crate) fn measure(&self, scenario: &Scenario, key: &CellKey) -> Result<Option<Cell>, LabError> {
         let started_unix_ms = clock::unix_ms();
         let dir = self.rig.work_dir().join(format!("cell-{}", key.index));

@@ -71,7 +71,7 @@ impl MergeError {
             Self::Apart { .. } => "check the clocks of the machines",
             Self::Unbalanced { .. } => "report the bug, and include the record of this shard",
             Self::Differs { .. } | Self::Histogram { .. } | Self::Bounds { .. } => {
-                "install the same version of weir on all machines"
+                "install one version of weir on every machine"
             }
         }
     }

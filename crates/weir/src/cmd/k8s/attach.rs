@@ -207,15 +207,8 @@ mod with_cluster {
                 note("the Kubernetes API responds again");
                 self.is_unreachable = false;
             }
-            let error = |message: String| {
-                let remedy =
-                    "resume the run with `weir run --resume RUN --on k8s`; finished cells are stored";
-                PodError::new("pod", message, remedy)
-            };
             let Some(pod) = pod else {
-                let since = *self.gone_since.get_or_insert_with(Instant::now);
-                let message = "the coordinator pod was deleted".to_owned();
-                return (since.elapsed() > END_MAX).then(|| error(message));
+                return self.gone("the coordinator pod was deleted".into());
             };
             match pod_state(&pod) {
                 PodState::Waiting(_) => {
@@ -237,16 +230,16 @@ mod with_cluster {
                     };
                     (since.elapsed() > START_MAX).then(|| PodError::new("pod", message, remedy))
                 }
-                PodState::Failed(failure) => {
-                    let since = *self.gone_since.get_or_insert_with(Instant::now);
-                    (since.elapsed() > END_MAX)
-                        .then(|| error(format!("the coordinator pod has failed: {failure}")))
-                }
-                PodState::Succeeded => {
-                    let since = *self.gone_since.get_or_insert_with(Instant::now);
-                    (since.elapsed() > END_MAX).then(|| error("the coordinator pod has ended".into()))
-                }
+                PodState::Failed(failure) => self.gone(format!("the coordinator pod has failed: {failure}")),
+                PodState::Succeeded => self.gone("the coordinator pod has ended".into()),
             }
+        }
+
+        /// The error `message`, once the coordinator pod has been gone for more than [`END_MAX`].
+        fn gone(&mut self, message: String) -> Option<PodError> {
+            let since = *self.gone_since.get_or_insert_with(Instant::now);
+            let remedy = "resume the run with `weir run --resume RUN --on k8s`; finished cells are stored";
+            (since.elapsed() > END_MAX).then(|| PodError::new("pod", message, remedy))
         }
     }
 
