@@ -65,7 +65,7 @@ class Scaling(Bench):
         for name, (hosts, paths) in TABLES.items():
             rows, share = self.watched(lambda: self.change_times(hosts, paths))
             shares.append(share)
-            for step, field in (("built", "built_ns"), ("handed over", "in_force_ns"), ("in use", "in_use_ns")):
+            for step, field in (("built", "built_ns"), ("handed over", "handed_over_ns"), ("in use", "in_use_ns")):
                 times_ms = [row[field] / 1e6 for row in rows]
                 lines.append(f"| {name} | {step} | {spread(times_ms)} |")
             verdicts.append(Verdict(f"time until a change is in use, {name}", statistics.median(times_ms), CHANGE_MS, " ms"))

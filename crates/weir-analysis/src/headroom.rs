@@ -25,7 +25,7 @@ use crate::points::grouping::Group;
 pub(crate) use conclusions::change_sentence;
 pub(crate) use route_cost::ratio;
 
-pub use change_cost::{ChangeCost, InForce, Quiet, seen_after};
+pub use change_cost::{ChangeCost, ChangesOfKind, Quiet, seen_after};
 pub use course::{Course, course};
 pub use curves::{CURVE_LATENCIES, Curve, CurveSpot, Knee};
 pub use fit::{Fit, fit};

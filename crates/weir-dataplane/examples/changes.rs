@@ -99,12 +99,12 @@ fn measure(number: u64, state: &mut State, gateway: &Gateway, watch: &Watch) -> 
     let applied = state.apply(batch);
     let built = start.elapsed();
     gateway.apply(applied.table.ok_or_else(|| format!("{:?}", applied.refused))?)?;
-    let in_force = start.elapsed();
+    let handed_over = start.elapsed();
     let in_use = watch.wait(number)?.duration_since(start);
     let nanoseconds = |time: Duration| time.as_nanos() as u64;
     Ok(json!({
         "built_ns": nanoseconds(built),
-        "in_force_ns": nanoseconds(in_force),
+        "handed_over_ns": nanoseconds(handed_over),
         "in_use_ns": nanoseconds(in_use),
     }))
 }

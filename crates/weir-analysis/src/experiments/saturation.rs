@@ -191,7 +191,7 @@ impl Subject<'_> {
                 self.limit.words()
             ),
             None => {
-                format!("{} has no CPU limit, so {with} cannot saturate one{trend}.{least}", self.gateway)
+                format!("{} has no CPU limit that {with} could saturate{trend}.{least}", self.gateway)
             }
         }
     }

@@ -4,7 +4,7 @@ use weir_results::Changed;
 
 use super::model::{Column, Finding, KEEP, Row, Table, Unit, Value};
 use super::{Finder, Former, Measured};
-use crate::headroom::{ChangeCost, InForce, Quiet, change_sentence};
+use crate::headroom::{ChangeCost, ChangesOfKind, Quiet, change_sentence};
 
 pub(super) const FINDER: Finder = Finder { key: "changes", columns: &[&COST, &AGAINST_QUIET, &KINDS], find };
 
@@ -73,7 +73,7 @@ fn row(cost: &ChangeCost, values: Vec<Value>) -> Row {
 }
 
 fn of_costs(costs: &[ChangeCost]) -> Table {
-    let is_of_routes = |cost: &ChangeCost| cost.in_force.iter().all(|kind| kind.what == Changed::Routes);
+    let is_of_routes = |cost: &ChangeCost| cost.by_kind.iter().all(|kind| kind.what == Changed::Routes);
     let what = if costs.iter().all(is_of_routes) { " of routes" } else { "" };
     let of = |cost: &ChangeCost| {
         let values = vec![
@@ -114,7 +114,7 @@ fn against_quiet(costs: &[ChangeCost]) -> Option<Table> {
 
 /// The table with a row for each kind of change; `None` if only routes change.
 fn of_kinds(costs: &[ChangeCost]) -> Option<Table> {
-    let of = |cost: &ChangeCost, kind: &InForce| {
+    let of = |cost: &ChangeCost, kind: &ChangesOfKind| {
         let values = vec![
             Value::Missing,
             Value::text(kind.what.to_string()),
@@ -126,8 +126,8 @@ fn of_kinds(costs: &[ChangeCost]) -> Option<Table> {
         row.axes.insert("change".to_owned(), kind.what.to_string().into());
         row
     };
-    let has_others = costs.iter().flat_map(|cost| &cost.in_force).any(|kind| kind.what != Changed::Routes);
-    let rows = costs.iter().flat_map(|cost| cost.in_force.iter().map(|kind| of(cost, kind)));
+    let has_others = costs.iter().flat_map(|cost| &cost.by_kind).any(|kind| kind.what != Changed::Routes);
+    let rows = costs.iter().flat_map(|cost| cost.by_kind.iter().map(|kind| of(cost, kind)));
     has_others.then(|| Table {
         caption: "Time until changes take effect".into(),
         columns: &KINDS,

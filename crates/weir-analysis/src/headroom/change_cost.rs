@@ -42,8 +42,9 @@ pub struct ChangeCost {
     pub p99_rest_ns: Figure,
     /// p99 near changes divided by p99 in the rest of the phase, in the same repeat.
     pub p99_ratio: Figure,
-    /// Time until each kind of change took effect.
-    pub in_force: Vec<InForce>,
+    /// Time until changes took effect, for each kind of change.
+    #[serde(rename = "in_force")]
+    pub by_kind: Vec<ChangesOfKind>,
     /// p99 of the whole phase, nanoseconds.
     pub p99_ns: Figure,
     /// The same load without changes; `None` if the scenario has no such load.
@@ -52,7 +53,7 @@ pub struct ChangeCost {
 
 /// Time until changes of one kind took effect.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct InForce {
+pub struct ChangesOfKind {
     /// The kind of change: routes or other settings.
     pub what: Changed,
     /// Number of changes of this kind in all measured repeats together.
@@ -105,7 +106,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
         axes: group.axes.clone(),
         load: group.load.to_owned(),
         changes: 0,
-        seen_after_ns: in_force_after(repeats, |_| true),
+        seen_after_ns: mean_delay(repeats, |_| true),
         seen_after_ns_max: 0,
         errors_near: 0,
         sent_near: 0,
@@ -114,7 +115,7 @@ fn cost(groups: &[Group<'_>], group: &Group<'_>, gateway: &str, repeats: &Repeat
         p99_ratio: ratio(&p99_near_ns, &p99_rest_ns),
         p99_near_ns,
         p99_rest_ns,
-        in_force: in_force(repeats),
+        by_kind: by_kind(repeats),
         quiet: quiet(groups, group, gateway, &p99_ns),
         p99_ns,
     };
@@ -145,13 +146,13 @@ fn of_the_phase(repeats: &Repeats<'_>) -> Figure {
 }
 
 /// Time until the changes selected by `is_counted` took effect.
-fn in_force_after(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
+fn mean_delay(repeats: &Repeats<'_>, is_counted: impl Fn(&RouteChange) -> bool) -> Figure {
     let of = |repeat: &Repeat<'_>| repeat.judged_time(seen_after_ns(repeat.measurement, &is_counted));
     Figure::of(repeats.iter().map(of).collect())
 }
 
 /// Time until changes took effect, by kind of change.
-fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
+fn by_kind(repeats: &Repeats<'_>) -> Vec<ChangesOfKind> {
     let all = || {
         let changes = repeats.iter().flat_map(|repeat| &repeat.measurement.route_changes);
         changes.filter(|change| change.sustained)
@@ -161,10 +162,10 @@ fn in_force(repeats: &Repeats<'_>) -> Vec<InForce> {
     kinds.dedup();
     let of = |what: Changed| {
         let of_kind = move |change: &RouteChange| change.what == what;
-        InForce {
+        ChangesOfKind {
             what,
             changes: all().filter(|change| of_kind(change)).count(),
-            seen_after_ns: in_force_after(repeats, of_kind),
+            seen_after_ns: mean_delay(repeats, of_kind),
             seen_after_ns_max: all()
                 .filter(|change| of_kind(change))
                 .map(|change| change.seen_after_ns)

@@ -132,9 +132,9 @@ fn routes(cost: &RouteCost) -> Option<String> {
 /// States the cost of changes, and the time until they take effect.
 pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let who = with_axes(&cost.gateway, &cost.axes);
-    let kinds: Vec<String> = cost.in_force.iter().map(|kind| kind.what.to_string()).collect();
+    let kinds: Vec<String> = cost.by_kind.iter().map(|kind| kind.what.to_string()).collect();
     let what = if kinds.is_empty() { "routes".to_owned() } else { join(&kinds) };
-    let in_force = match cost.seen_after_ns.mean {
+    let effect = match cost.seen_after_ns.mean {
         Some(_) if cost.seen_after_ns_max == 0 => format!("effective {}", seen_after(0.0)),
         Some(_) => format!(
             "effective after {} on average, at most {}",
@@ -153,7 +153,7 @@ pub(crate) fn change_sentence(cost: &ChangeCost) -> String {
     let quiet = cost.quiet.as_ref().map_or_else(String::new, |quiet| against(cost, quiet));
     let p99 = if cost.sent_rest > 0 { format!("; {}", p99(cost)) } else { String::new() };
     format!(
-        "{who}: {} of {what} in load `{}`, {in_force}; {errors}{p99}{quiet}.",
+        "{who}: {} of {what} in load `{}`, {effect}; {errors}{p99}{quiet}.",
         counted(cost.changes as u64, "change"),
         cost.load
     )

@@ -254,9 +254,9 @@ fn changes_are_reported_by_kind_and_compared_with_a_load_without_changes() {
     let headroom = &summary.headroom;
     let [cost] = headroom.change_costs.as_slice() else { panic!("{:?}", headroom.change_costs) };
     let kinds: Vec<_> =
-        cost.in_force.iter().map(|kind| (kind.what, kind.changes, kind.seen_after_ns_max)).collect();
+        cost.by_kind.iter().map(|kind| (kind.what, kind.changes, kind.seen_after_ns_max)).collect();
     assert_eq!(kinds, [(Changed::Endpoints, 3, 20), (Changed::Certificates, 6, 50)]);
-    near(cost.in_force[1].seen_after_ns.mean.unwrap(), 40.0);
+    near(cost.by_kind[1].seen_after_ns.mean.unwrap(), 40.0);
     let quiet = cost.quiet.as_ref().unwrap();
     assert_eq!((quiet.load.as_str(), quiet.errors, quiet.sent), ("quiet", 0, 3_000));
     near(quiet.p99_ratio.mean.unwrap(), 1.0);

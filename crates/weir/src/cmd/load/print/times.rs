@@ -93,10 +93,10 @@ pub(super) fn supported(requests: u64) -> String {
 fn ranking(requests: &Requests) -> String {
     let scheduled = counted(requests.scheduled, "scheduled request");
     match requests.unanswered() {
-        0 => format!("quantiles use the nearest rank among {scheduled}"),
+        0 => format!("quantiles: nearest rank of {scheduled}"),
         unanswered => {
             format!(
-                "quantiles use the nearest rank among {scheduled}; unanswered requests ({}) count as slowest",
+                "quantiles: nearest rank of {scheduled}; unanswered requests ({}) count as slowest",
                 grouped(unanswered)
             )
         }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn unanswered_requests_are_named_in_the_ranking() {
         let all = Requests { scheduled: 1_500, completed: 1_500, ..Requests::default() };
-        assert_eq!(ranking(&all), "quantiles use the nearest rank among 1,500 scheduled requests");
+        assert_eq!(ranking(&all), "quantiles: nearest rank of 1,500 scheduled requests");
         let some = Requests { completed: 1_400, timed_out: 60, dropped: 40, ..all };
         assert!(ranking(&some).ends_with("; unanswered requests (100) count as slowest"));
     }
