@@ -195,8 +195,8 @@ impl<'t> NormalTarget<'t> {
         &self.text[..self.path_bytes]
     }
 
-    /// Converts the length of a match in [`path`](Self::path) to its length in [`as_str`](Self::as_str), both in bytes.
-    /// The result includes parameters inside the match and directly after it.
+    /// Converts a number of leading bytes of [`path`](Self::path) to the number of bytes that they have in
+    /// [`as_str`](Self::as_str). The result includes parameters inside these bytes and directly after them.
     #[inline]
     pub fn sent_bytes(&self, matched: usize) -> usize {
         match self.bare {

@@ -37,8 +37,8 @@ pub(crate) fn conclude(capacity: &Capacity) -> Vec<String> {
     sentences
 }
 
-/// States a bound on the capacity in place of the capacity itself. `None` unless all repeats stopped for the same one
-/// of these reasons: a saturated load generator, a saturated upstream, or an objective missed at the lowest rate.
+/// States a bound on the capacity instead of the capacity, if all repeats stopped for the same reason. Only these
+/// reasons give a bound: a saturated load generator, a saturated upstream, and an objective missed at the lowest rate.
 fn of_a_border(row: &CapacityRow) -> Option<String> {
     let [(stopped, _)] = row.stopped()[..] else { return None };
     let borders = matches!(stopped, Stopped::GeneratorLimited | Stopped::UpstreamLimited | Stopped::NeverMet);

@@ -41,7 +41,7 @@ struct Place<'a> {
     capacity: Option<&'a Figure>,
 }
 
-/// Cost of many routes, as ratios to few routes; `memory_each` is in bytes per added route.
+/// Ratios of the values with many routes to those with few; `memory_each` is in bytes per added route.
 struct Cost {
     memory: Figure,
     memory_each: Figure,

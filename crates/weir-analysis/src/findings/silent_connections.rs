@@ -129,7 +129,7 @@ fn burst<'a>(repeat: &'a Repeat<'a>) -> Option<Burst<'a>> {
     Some(Burst { repeat, outcome, during, before })
 }
 
-/// Returns the sustained seconds during the burst, then the sustained seconds before it.
+/// Returns two lists of sustained seconds: those during the burst, and those before it.
 fn split<'a>(measurement: &'a Measurement, event: &Event, end_s: f64) -> [Seconds<'a>; 2] {
     let sustained = || of_phase(measurement).0.into_iter().filter(|second| second.sustained);
     let is_before = |second: &&LoadSecond| second.t_s + second.length_s <= event.t_s;

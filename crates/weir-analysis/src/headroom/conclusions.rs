@@ -61,7 +61,7 @@ fn scales(found: &Scalability) -> String {
         (None, why) => {
             let why = why.unwrap_or_default();
             return format!(
-                "{who}: no fit of the Universal Scalability Law to throughput by {over} ({}): {why}.",
+                "{who}: the Universal Scalability Law could not be fitted to throughput by {over} ({}): {why}.",
                 found.load
             );
         }

@@ -255,7 +255,7 @@ impl Lab<'_> {
             connect = vec![self.service_of(entry, host.as_ref(), routes.service.as_ref())?];
             self.await_routes(scenario, &rendered, connect[0])?;
             cell.unequal.push(format!(
-                "{}: faults replace its pods, so its CPU and memory are not measured and load goes through its Service",
+                "{}: faults replace its pods, so weir sends load to its Service, and does not measure CPU time and memory",
                 entry.name
             ));
         }

@@ -120,8 +120,8 @@ impl Services {
         }
     }
 
-    /// Runs the actions that are due once `after` processes of `part` have started. `part` runs in the network
-    /// namespace `namespace`.
+    /// Runs the actions that are due once the number of started processes of `part` is `after`. `part` runs in the
+    /// network namespace `namespace`.
     pub(crate) fn act(
         &self,
         actions: &[Action],
