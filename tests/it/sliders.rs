@@ -65,11 +65,12 @@ const frame = document.getElementById("page");
 const shown = (page) => {
   const section = page.document.getElementById("sizing");
   const cell = (cell) => [...cell.childNodes].map((node) => node.textContent).filter((text) => text).join("|");
+  const words = (node) => (node.nodeName === "CODE" ? "`" + node.textContent + "`" : node.textContent);
   return {
     address: page.location.hash,
     asked: section.querySelector(".asked").textContent,
     rows: [...section.querySelector("tbody").rows].map((row) => [...row.cells].map(cell)),
-    notes: [...section.querySelectorAll("li")].map((note) => note.textContent),
+    notes: [...section.querySelectorAll("li")].map((note) => [...note.childNodes].map(words).join("")),
     command: section.querySelector(".command").textContent,
   };
 };

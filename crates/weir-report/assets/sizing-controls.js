@@ -118,6 +118,8 @@
     ...(demand.spare > 0 ? [`${demand.spare} spare ${demand.spare === 1 ? "instance" : "instances"}`] : []),
     ...(demand.growth === null ? [] : [`growth ${percent(demand.growth)} per year`]),
   ].join(", ");
+  // Parts in backticks are code.
+  const prose = (text) => text.split("`").map((part, at) => (at % 2 === 1 ? element("code", { textContent: part }) : part));
   const sentences = (offer, offers) => {
     const setting = offer.setting ? ` (${offer.setting})` : "";
     const kept = shared(offers) ? "" : `, ${offer.bounds.map(bounded).join(", ")}`;
@@ -171,7 +173,7 @@
     section.querySelector(".command").textContent = command(section.dataset.run, demand, shared(offers) ? offers[0].bounds : []);
     answer.replaceChildren(element("p", { className: "asked", textContent: asked(offers) }),
       element("div", { className: "scroll" }, table(offers)),
-      element("ul", {}, ...offers.flatMap((offer) => sentences(offer, offers)).map((textContent) => element("li", { textContent }))));
+      element("ul", {}, ...offers.flatMap((offer) => sentences(offer, offers)).map((text) => element("li", {}, ...prose(text)))));
   };
   // Every change updates the address.
   const moved = (source) => {

@@ -191,24 +191,31 @@ impl Report {
 
     /// Whether the report contains a value with a confidence interval.
     pub(crate) fn has_intervals(&self) -> bool {
-        let of_sections = self.sections.iter().flat_map(|section| &section.tables);
-        let of_points = self.points.iter().flat_map(|point| &point.tables);
-        let tables = self.glances.iter().chain(of_sections).chain(of_points);
-        tables.flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
+        self.tables().flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
     }
 
-    /// Explains how plain formats mark values. `mark` is how the format writes the asterisk.
-    pub(crate) fn legend(&self, mark: &str) -> String {
+    /// All tables of sections and load points.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| point.tables.iter().chain(&point.folded));
-        let mut entries =
-            self.glances.iter().chain(of_sections).chain(of_points).flat_map(|table| &table.rows).flatten();
-        let few = match entries.any(|entry| entry.marked) {
-            true => format!(" {mark}: fewer than three valid repeats, so no headline."),
-            false => String::new(),
-        };
-        format!("Values in parentheses are excluded; the table of all loads gives the reason.{few}")
+        self.glances.iter().chain(of_sections).chain(of_points)
     }
+}
+
+/// The legend of a plain format: those of its sentences on intervals, invalid values and values from few repeats that
+/// apply to the tables `drawn`.
+pub(crate) fn legend<'a>(
+    drawn: impl Iterator<Item = &'a Table>,
+    [intervals, invalid, few]: [&str; 3],
+) -> String {
+    let entries: Vec<&Entry> = drawn.flat_map(|table| &table.rows).flatten().collect();
+    let has = |is: fn(&Entry) -> bool| entries.iter().any(|entry| is(entry));
+    let marks = [
+        (has(|entry| entry.under.is_some()), intervals),
+        (has(|entry| entry.invalid), invalid),
+        (has(|entry| entry.marked), few),
+    ];
+    marks.into_iter().filter(|(is_drawn, _)| *is_drawn).map(|(_, words)| words).collect::<Vec<_>>().join(" ")
 }
 
 impl Fact {

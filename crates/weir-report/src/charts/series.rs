@@ -16,7 +16,8 @@ struct Series {
     name: &'static str,
     title: &'static str,
     unit: Unit,
-    clock: fn(&Timeline) -> &[f64],
+    /// The middle of each step, in seconds.
+    middles_s: fn(&Timeline) -> Vec<f64>,
     values: fn(&Timeline) -> Vec<Option<f64>>,
 }
 
@@ -25,28 +26,28 @@ const SERIES: [Series; 4] = [
         name: "rate_per_s",
         title: "Throughput, responses per second",
         unit: Unit::PerSecond,
-        clock: |timeline| &timeline.t_s,
+        middles_s: |timeline| middles_s(&timeline.t_s, timeline),
         values: |timeline| timeline.rate_per_s.clone(),
     },
     Series {
         name: "p99_ns",
         title: "p99 latency per step",
         unit: Unit::Nanoseconds,
-        clock: |timeline| &timeline.t_s,
+        middles_s: |timeline| middles_s(&timeline.t_s, timeline),
         values: |timeline| times(&timeline.p99_ns),
     },
     Series {
         name: "data_cores",
         title: "CPU, cores used by the data plane",
         unit: Unit::Cores,
-        clock: |timeline| &timeline.sampled_t_s,
+        middles_s: |timeline| middles_s(&timeline.sampled_t_s, timeline),
         values: |timeline| timeline.data_cores.clone(),
     },
     Series {
         name: "data_memory_bytes",
         title: "Memory of the data plane",
         unit: Unit::Bytes,
-        clock: |timeline| &timeline.sampled_t_s,
+        middles_s: |timeline| middles_s(&timeline.sampled_t_s, timeline),
         values: |timeline| times(&timeline.data_memory_bytes),
     },
 ];
@@ -86,9 +87,10 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
                 lines: cells
                     .iter()
                     .map(|of| {
-                        let (t_s, values) = ((series.clock)(&of.timeline), (series.values)(&of.timeline));
+                        let (middles_s, values) =
+                            ((series.middles_s)(&of.timeline), (series.values)(&of.timeline));
                         let name = &of.cell.key.gateway;
-                        line(name, color_of(summary, name), !of.counts(), t_s, values)
+                        line(name, color_of(summary, name), !of.counts(), &middles_s, values)
                     })
                     .filter(|line| line.spots.iter().any(|spot| spot.y.is_some()))
                     .collect(),
@@ -193,19 +195,21 @@ pub(crate) fn of_cell(of: &CellTimeline<'_>, gateway_color: &'static str) -> Vec
             plot
         })
     };
-    let rate = vec![line("throughput", gateway_color, false, &timeline.t_s, timeline.rate_per_s.clone())];
+    let [steps_s, samples_s] =
+        [&timeline.t_s, &timeline.sampled_t_s].map(|starts_s| middles_s(starts_s, timeline));
+    let rate = vec![line("throughput", gateway_color, false, &steps_s, timeline.rate_per_s.clone())];
     let latency = [
         ("p50", "blue", &timeline.p50_ns),
         ("p90", "amber", &timeline.p90_ns),
         ("p99", "vermilion", &timeline.p99_ns),
         ("max", "grey", &timeline.max_ns),
     ];
-    let latency = latency.map(|(name, color, values)| line(name, color, false, &timeline.t_s, times(values)));
+    let latency = latency.map(|(name, color, values)| line(name, color, false, &steps_s, times(values)));
     let colors = part_colors(&of.cell.parts, gateway_color);
     let parts = |values: fn(&weir_analysis::PartTimeline) -> Vec<Option<f64>>| {
         let colored = timeline.parts.iter().zip(&colors);
         colored
-            .map(|(part, color)| line(&part.name, color, false, &timeline.sampled_t_s, values(part)))
+            .map(|(part, color)| line(&part.name, color, false, &samples_s, values(part)))
             .collect::<Vec<Line>>()
     };
     let mut plots: Vec<Plot> = [
@@ -318,8 +322,14 @@ fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
     })
 }
 
-fn line(name: &str, color: &'static str, dashed: bool, t_s: &[f64], values: Vec<Option<f64>>) -> Line {
-    let spots = t_s.iter().zip(values).map(|(at, value)| Spot::at(*at, value)).collect();
+/// The middle of each step of a timeline, in seconds. A value of a step, such as throughput, is drawn there.
+fn middles_s(starts_s: &[f64], timeline: &Timeline) -> Vec<f64> {
+    let ends_s = starts_s.iter().skip(1).chain([&timeline.end_s]);
+    starts_s.iter().zip(ends_s).map(|(start, end)| start.midpoint(*end)).collect()
+}
+
+fn line(name: &str, color: &'static str, dashed: bool, at_s: &[f64], values: Vec<Option<f64>>) -> Line {
+    let spots = at_s.iter().zip(values).map(|(at, value)| Spot::at(*at, value)).collect();
     Line { name: name.to_owned(), color, dashed, marked: true, spots }
 }
 

@@ -1,7 +1,7 @@
 //! The report as Markdown, for repositories and tickets.
 
 use crate::charts::pictures::{Picture, Shows};
-use crate::model::{Entry, Fact, Report, Table};
+use crate::model::{Entry, Fact, Report, Table, legend};
 use crate::pages::compare::Report as Comparison;
 
 /// Draws the report. `pictures` are files in the same folder.
@@ -22,9 +22,12 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         }
         out.push(draw_table(table));
     }
-    let intervals =
-        if report.has_intervals() { " Brackets contain 95 % confidence intervals over repeats." } else { "" };
-    out.push(format!("{}{intervals}", report.legend("\\*")));
+    let marks = [
+        "Brackets contain 95 % confidence intervals over repeats.",
+        "Values in parentheses are invalid; the table of all loads gives the reason.",
+        "\\*: fewer than three valid repeats, so no headline.",
+    ];
+    out.push(legend(report.tables().chain([&report.cells]), marks));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
         out.push(text(&section.intro));
@@ -174,8 +177,21 @@ fn inline(facts: &[Fact]) -> String {
     format!("{}.", said.join(", "))
 }
 
-/// Escapes characters that Markdown interprets.
+/// Escapes characters that Markdown interprets. Parts in backticks remain code.
 fn text(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((plain, quoted)) = rest.split_once('`')
+        && let Some((code, after)) = quoted.split_once('`')
+        && !code.is_empty()
+    {
+        // In a table, a bar ends the cell, even within code.
+        out.push_str(&format!("{}`{}`", escaped(plain), code.replace(['\n', '\r'], " ").replace('|', "\\|")));
+        rest = after;
+    }
+    out + &escaped(rest)
+}
+
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -197,5 +213,6 @@ mod tests {
     #[test]
     fn markup_in_text_is_no_markup() {
         assert_eq!(text("a|b <c> _d_\nnext"), "a\\|b \\<c> \\_d\\_ next");
+        assert_eq!(text("run `weir a_b|c`, ` or *"), "run `weir a_b\\|c`, \\` or \\*");
     }
 }

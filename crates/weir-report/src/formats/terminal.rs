@@ -7,7 +7,7 @@ use comfy_table::{
 
 use weir_results::last_words;
 
-use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone};
+use crate::model::{Entry, KEEP, PointReport, Report, Table, Tone, legend};
 use crate::pages::compare::Report as Comparison;
 use crate::sections::foreign::escaped;
 
@@ -28,7 +28,8 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     ];
     out.extend(report.verdict.details.iter().map(|detail| bullet(detail, width)));
     let is_short = report.points.len() <= POINTS_MAX;
-    if is_short || report.sections.is_empty() {
+    let has_glances = is_short || report.sections.is_empty();
+    if has_glances {
         for glance in &report.glances {
             out.push(String::new());
             out.extend((!glance.caption.is_empty()).then(|| paint.bold(&glance.caption)));
@@ -87,13 +88,20 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
         }
     }
     out.push(String::new());
-    let intervals = match report.has_intervals() {
-        true => "The second line in a cell is the 95 % confidence interval over repeats. ",
-        false => "",
-    };
-    let legend = format!("{intervals}{}", report.legend("*"));
-    out.push(paint.dim(&wrap(&legend, width, "")));
-    out.push(String::new());
+    let marks = [
+        "The second line in a cell is the 95 % confidence interval over repeats.",
+        "Values in parentheses are invalid; report.html gives the reason.",
+        "*: fewer than three valid repeats, so no headline.",
+    ];
+    let of_sections = report.sections.iter().flat_map(|section| &section.tables);
+    let of_points = report.points.iter().filter(|_| is_short).flat_map(main_tables);
+    let drawn = report.glances.iter().filter(|_| has_glances);
+    let drawn = drawn.chain(of_sections.filter(|table| table.rows.len() <= ROWS_MAX)).chain(of_points);
+    let legend = legend(drawn, marks);
+    if !legend.is_empty() {
+        out.push(paint.dim(&wrap(&legend, width, "")));
+        out.push(String::new());
+    }
     out.join("\n")
 }
 
@@ -121,7 +129,7 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
     out.push(String::new());
     out.extend(report.notes.iter().map(|note| paint.dim(&bullet(note, width))));
     if !report.others.rows.is_empty() {
-        let where_else = "For values without a verdict, use --markdown, --html or --json.";
+        let where_else = "--markdown, --html and --json also list the metrics that get no verdict.";
         out.push(paint.dim(&bullet(where_else, width)));
     }
     out.join("\n")
@@ -131,13 +139,18 @@ pub(crate) fn draw_comparison(report: &Comparison, width: usize, color: bool) ->
 fn point_lines(point: &PointReport, width: usize, color: bool) -> Vec<String> {
     let mut out = vec![String::new()];
     out.push(format!("{}  {}", Paint { color }.bold(&point.load), escaped(&point.setting)));
-    for table in point.tables.iter().take(if point.open { 2 } else { 1 }) {
+    for table in main_tables(point) {
         out.push(String::new());
         out.push(draw_table(table, width, color));
     }
     out.push(String::new());
     out.extend(point.conclusions.iter().map(|sentence| bullet(sentence, width)));
     out
+}
+
+/// The tables of a load point that the terminal shows.
+fn main_tables(point: &PointReport) -> impl Iterator<Item = &Table> {
+    point.tables.iter().take(if point.open { 2 } else { 1 })
 }
 
 /// Draws a table without the columns that do not fit. The texts of prose columns follow as a list below the table.

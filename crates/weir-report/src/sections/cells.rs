@@ -1,7 +1,7 @@
 //! The table of all loads of all cells, each with its verdict and the reasons for it.
 
-use weir_analysis::{axes_words, bound_name, quantity, reason_name};
-use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
+use weir_analysis::{Range, axes_words, bound_name, bounds_words, quantity, reason_name};
+use weir_results::{Bounds, Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::pages::cell_page;
@@ -79,30 +79,38 @@ fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
 
 fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     let result = &measurement.record.result;
-    let verdicts = &measurement.judgement.verdicts;
-    let figure =
-        |text: String, reasons: &[Reason]| Entry { text, invalid: !reasons.is_empty(), ..Entry::default() };
+    let judgement = &measurement.judgement;
+    let verdicts = &judgement.verdicts;
+    // Without bounds, a reason makes each value that it affects invalid.
+    let judged = |text: String, name: &str, reasons: &[Reason], format: fn(f64) -> String| {
+        let Some(bounds) = &judgement.bounds else {
+            return Entry { text, invalid: !reasons.is_empty(), ..Entry::default() };
+        };
+        match bounds.get(name).filter(|bounds| !bounds.is_valid) {
+            None => Entry::text(text),
+            Some(Bounds { low: None, high: None, .. }) => Entry { text, invalid: true, ..Entry::default() },
+            Some(Bounds { low, high, .. }) => {
+                Entry::text(bounds_words(&Range { low: *low, high: *high }, format))
+            }
+        }
+    };
     let quantile = |ns: Option<u64>| match ns {
         Some(ns) => quantity::time_ns(ns as f64),
         None if result.requests.scheduled > 0 => "> timeout".to_owned(),
         None => "n/a".to_owned(),
     };
     let cost = match measurement.cpu_us_per_request {
-        Some(us) => figure(microseconds(us), &verdicts.cpu),
+        Some(us) => judged(microseconds(us), "cpu", &verdicts.cpu, microseconds),
         None => Entry::text("–"),
     };
     vec![
-        figure(quantity::rate(result.rate_per_s), &verdicts.throughput),
-        figure(quantile(result.latency_ns.p50), &verdicts.latency),
-        figure(quantile(result.latency_ns.p99), &verdicts.latency),
+        judged(quantity::rate(result.rate_per_s), "throughput", &verdicts.throughput, quantity::rate),
+        judged(quantile(result.latency_ns.p50), "p50", &verdicts.latency, quantity::time_ns),
+        judged(quantile(result.latency_ns.p99), "p99", &verdicts.latency, quantity::time_ns),
         cost,
         Entry::text(result.requests.error_share().map_or("n/a".into(), quantity::percent)),
-        Entry::text(bound_name(measurement.judgement.bound_by)),
-        Entry {
-            chips: chips(measurement, direct),
-            details: measurement.judgement.evidence.clone(),
-            ..Entry::default()
-        },
+        Entry::text(bound_name(judgement.bound_by)),
+        Entry { chips: chips(measurement, direct), details: judgement.evidence.clone(), ..Entry::default() },
     ]
 }
 

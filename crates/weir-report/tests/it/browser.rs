@@ -150,7 +150,7 @@ fn the_value_under_the_pointer_is_shown() {
         text(1)
     );
     let lines: Vec<&str> = text(2).lines().collect();
-    assert!(lines.len() == 6 && lines[0] == "3 s" && lines[1].starts_with("weir: 12,"), "{lines:?}");
+    assert!(lines.len() == 6 && lines[0] == "3.5 s" && lines[1].starts_with("weir: 12,"), "{lines:?}");
     assert_eq!(shown[3], json!([0, 1]), "no second tooltip by the browser, and one column is marked");
     assert_eq!(shown[4], Value::Null, "there is no tooltip outside charts");
     assert!(text(5).starts_with("0 to 1 s\n") && text(5).ends_with(" %"), "{}", text(5));
@@ -237,7 +237,7 @@ fn every_load_and_repeat_can_be_chosen() {
     // The table of values contains the same text as the tooltips.
     let rows = table(figure(&page, "point-1-p99-ns-repeat-2"));
     let words: Vec<&str> = shown[1][1].as_str().unwrap().lines().collect();
-    assert_eq!(words[0], "4 s");
+    assert_eq!(words[0], "4.5 s");
     for (word, (head, cell)) in words[1..].iter().zip(rows[0][1..].iter().zip(&rows[5][1..])) {
         let name = head.strip_suffix(", µs").expect("the unit");
         let micros: f64 = cell.parse().unwrap();
@@ -270,7 +270,7 @@ fn the_values_of_a_chart_are_a_csv_file() {
         "\"time, s\",\"weir, 1/s\",\"envoy, 1/s\",\"nginx, 1/s\",\"haproxy, 1/s\",\"direct: excluded, 1/s\""
     );
     assert_eq!(lines(0).len(), 2 + 12);
-    assert!(lines(0)[2].starts_with("0,2"), "{:?}", lines(0));
+    assert!(lines(0)[2].starts_with("0.5,2"), "{:?}", lines(0));
     assert_eq!(lines(1)[1], "gateway,\"from, s\",\"to, s\",\"latency low, ns\",\"latency high, ns\",share");
     // For one gateway and one second, the shares of all latency ranges add up to 1.
     let step = lines(1).into_iter().filter(|line| line.starts_with("nginx,3,4,"));

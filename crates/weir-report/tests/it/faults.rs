@@ -37,7 +37,7 @@ fn faults_have_their_table_sentences_and_pictures() {
         "## Faults",
         "Between faults: tail",
         "replica 3 killed",
-        "weir: 1,200 of 150,000 requests of load \\`tail\\` failed. Before the first fault: 0 of 45,000; replica 3 killed: \
+        "weir: 1,200 of 150,000 requests of load `tail` failed. Before the first fault: 0 of 45,000; replica 3 killed: \
         1,200 of 60,000, with errors until the end of this stage; replica 3 returned: 0 of 45,000.",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");

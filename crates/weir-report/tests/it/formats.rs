@@ -82,8 +82,7 @@ fn values_from_two_of_three_repeats_are_marked() {
     assert!(row(&wide, "haproxy ").contains("24,442/s*"), "{wide}");
     assert!(!row(&wide, "nginx ").contains("21,524/s*"), "{wide}");
     assert!(row(&markdown, "| haproxy ").contains("24,442/s\\* ["), "{markdown}");
-    let legend =
-        "the table of all loads gives the reason. *: fewer than three valid repeats, so no headline.";
+    let legend = "report.html gives the reason. *: fewer than three valid repeats, so no headline.";
     assert!(wide.split_whitespace().collect::<Vec<_>>().join(" ").contains(legend), "{wide}");
     assert!(
         markdown.contains("all loads gives the reason. \\*: fewer than three valid repeats, so no headline.")

@@ -66,7 +66,7 @@ fn a_curve_has_its_tables_sentences_and_pictures() {
         "Fitted curves and knees",
         "Cost of changes of routes",
         "the knee of p99 is at",
-        "6 changes of routes in load \\`tail-6500\\`",
+        "6 changes of routes in load `tail-6500`",
         "charts/headroom-tail.svg",
     ] {
         assert!(markdown.contains(words), "no `{words}` in {markdown}");
@@ -115,7 +115,7 @@ fn a_change_that_the_first_check_finds_is_not_printed_as_zero_time() {
     let text = weir_report::markdown(&run, &cells, &summarize(&run, &cells));
     assert!(text.contains("| endpoints | 6 | at the first check | at the first check |"), "{text}");
     assert!(
-        text.contains("6 changes of endpoints in load \\`tail-6500\\`, effective at the first check; "),
+        text.contains("6 changes of endpoints in load `tail-6500`, effective at the first check; "),
         "{text}"
     );
     assert!(!text.contains("0 ns"), "{text}");

@@ -153,10 +153,8 @@ fn rig(speed: HostSpeed) -> Entry {
 }
 
 fn ratio(of: &FigureComparison) -> Entry {
-    match of.ratio {
-        Some(ratio) => with_interval(ratio, of.interval),
-        None => Entry::text("n/a"),
-    }
+    let text = of.ratio.map_or("n/a".into(), ratio_words);
+    Entry { text, under: of.interval.map(interval_words), ..Entry::default() }
 }
 
 fn with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Entry {
