@@ -24,7 +24,7 @@ pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<St
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let what = format!("bounded (a range, not an exact value): {}{others}", names.join(", "));
+    let what = format!("bounded, p99 included (a range, not an exact value): {}{others}", names.join(", "));
     Some(match more.filter(|more| *more <= REPEATS_MAX) {
         Some(more) => format!(
             "{what}. To get valid values, add about {more} more repeats{} (`weir run --resume {} --repeats {}`), or \
