@@ -119,7 +119,7 @@
     ...(demand.growth === null ? [] : [`growth ${percent(demand.growth)} per year`]),
   ].join(", ");
   // Parts in backticks are code.
-  const prose = (text) => text.split("`").map((part, at) => (at % 2 === 1 ? element("code", { textContent: part }) : part));
+  const prose = (text) => text.split(/(`[^`]+`)/).map((part) => (part.startsWith("`") && part.length > 1 ? element("code", { textContent: part.slice(1, -1) }) : part));
   const sentences = (offer, offers) => {
     const setting = offer.setting ? ` (${offer.setting})` : "";
     const kept = shared(offers) ? "" : `, ${offer.bounds.map(bounded).join(", ")}`;

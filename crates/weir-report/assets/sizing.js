@@ -129,7 +129,7 @@ const sizing = (() => {
     else if (between && point.asked_per_s < between.value && between.value < judged.points[place].asked_per_s) {
       measure = `; measure at about ${rate(between.value)} to narrow the gap`;
     }
-    notes.push(`next rate not counted: ${at(place)}${measure}`);
+    notes.push(`next rate not used: ${at(place)}${measure}`);
     return { ...found, basis: "measured", notes };
   };
   const extrapolated = (judged, most, known) => {

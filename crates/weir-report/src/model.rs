@@ -189,12 +189,12 @@ impl Report {
         }
     }
 
-    /// Whether the report contains a value with a confidence interval.
-    pub(crate) fn has_intervals(&self) -> bool {
-        self.tables().flat_map(|table| &table.rows).flatten().any(|entry| entry.under.is_some())
+    /// Whether a table with results, or the table of all loads, has such an entry.
+    pub(crate) fn has(&self, is: impl Fn(&Entry) -> bool) -> bool {
+        self.tables().chain([&self.cells]).flat_map(|table| &table.rows).flatten().any(is)
     }
 
-    /// All tables of sections and load points.
+    /// The tables with results over repeats: glances, sections, and load points with their folded tables.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Table> {
         let of_sections = self.sections.iter().flat_map(|section| &section.tables);
         let of_points = self.points.iter().flat_map(|point| point.tables.iter().chain(&point.folded));
@@ -203,12 +203,12 @@ impl Report {
 }
 
 /// The legend of a plain format: those of its sentences on intervals, invalid values and values from few repeats that
-/// apply to the tables `drawn`.
+/// apply to the entries `drawn`.
 pub(crate) fn legend<'a>(
-    drawn: impl Iterator<Item = &'a Table>,
+    drawn: impl Iterator<Item = &'a Entry>,
     [intervals, invalid, few]: [&str; 3],
 ) -> String {
-    let entries: Vec<&Entry> = drawn.flat_map(|table| &table.rows).flatten().collect();
+    let entries: Vec<&Entry> = drawn.collect();
     let has = |is: fn(&Entry) -> bool| entries.iter().any(|entry| is(entry));
     let marks = [
         (has(|entry| entry.under.is_some()), intervals),

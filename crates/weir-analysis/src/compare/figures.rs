@@ -12,10 +12,11 @@ use super::holm;
 use super::host_speed::{HostSpeed, corrected};
 use super::measure::{Margins, Measure};
 use super::verdict::{Place, Verdict, place};
-use crate::figures::figure::{Figure, Repeated};
+use crate::figures::figure::{Figure, Range, Repeated};
 use crate::figures::interval::CONFIDENCE;
 use crate::figures::looks::Looks;
 use crate::figures::quantity::{self, number, percent_short};
+use crate::points::conclusions::bounds_words;
 
 /// Maximum ratio that is printed as a number. Larger ratios are printed as `> 1,000`, and ratios below its inverse as
 /// `< 0.001`.
@@ -35,7 +36,8 @@ pub struct FigureComparison {
     /// The ratio B / A of the geometric means of valid repeats; `None` if A or B has no valid repeat. CPU time per
     /// request is corrected for the speed of the host if [`FigureComparison::host_speed`] is present.
     pub ratio: Option<f64>,
-    /// The interval of the ratio; `None` if A or B has fewer than two valid repeats, or if there is no verdict.
+    /// The interval of the ratio; `None` if A or B has fewer than two valid or bounded repeats, or if there is no
+    /// verdict.
     pub interval: Option<[f64; 2]>,
     /// Confidence of this single interval, after Holm's correction.
     pub confidence: Option<f64>,
@@ -86,9 +88,13 @@ impl Bias {
 }
 
 impl FigureComparison {
-    /// The ratio with its interval: `1.10 (1.07 .. 1.13)`.
+    /// The ratio with its interval: `1.10 (1.07 .. 1.13)`. If only the interval is known, its bounds: `0.182–6.633`.
     pub fn ratio_words(&self) -> String {
-        self.ratio.map_or_else(|| "n/a".into(), |ratio| ratio_with_interval(ratio, self.interval))
+        match (self.ratio, self.interval) {
+            (Some(ratio), interval) => ratio_with_interval(ratio, interval),
+            (None, Some(interval)) => ratio_bounds_words(interval),
+            (None, None) => "n/a".into(),
+        }
     }
 
     /// Number of blocks that would decide the verdict with 80 % power, if ratio and noise stay the same. `None` without
@@ -540,10 +546,33 @@ pub fn smallest_effect_words(share: f64) -> String {
     percent_short(share)
 }
 
+/// Bounds of a ratio: `0.182–6.633`, `≥ 1.15`, or `n/a`. Ends beyond [`RATIO_MAX`] are left out.
+fn ratio_bounds_words(interval: [f64; 2]) -> String {
+    let [low, high] = interval.map(|end| Some(end).filter(|end| (1.0 / RATIO_MAX..RATIO_MAX).contains(end)));
+    match bounds_words(&Range { low, high }, ratio_words) {
+        words if words.is_empty() => "n/a".into(),
+        words => words,
+    }
+}
+
 fn ratio_with_interval(ratio: f64, interval: Option<[f64; 2]>) -> String {
     let said = ratio_words(ratio);
     match interval {
         Some(interval) => format!("{said} ({})", interval_words(interval)),
         None => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_without_valid_repeats_has_bounds() {
+        let check = |interval: [f64; 2], expected: &str| assert_eq!(ratio_bounds_words(interval), expected);
+        check([0.1823, 6.633], "0.182–6.633");
+        check([1.15, f64::MAX], "≥ 1.150");
+        check([f64::MIN_POSITIVE, 0.9], "≤ 0.900");
+        check([f64::MIN_POSITIVE, f64::MAX], "n/a");
     }
 }

@@ -191,7 +191,7 @@ impl Subject<'_> {
                 self.limit.words()
             ),
             None => {
-                format!("{} has no CPU limit that {with} could saturate{trend}.{least}", self.gateway)
+                format!("{} has no CPU limit to saturate ({with}){trend}.{least}", self.gateway)
             }
         }
     }

@@ -13,11 +13,9 @@ use super::{Finder, Former, Measured};
 use crate::compare::{
     FigureComparison, Measure, RATIO_MAX, Series, SeriesPair, compare_series, smallest_effect_words,
 };
-use crate::figures::figure::Range;
-use crate::figures::quantity::number;
 use crate::points;
 use crate::points::axes::with_axes;
-use crate::points::conclusions::{bounds_words, join};
+use crate::points::conclusions::join;
 
 pub(super) const FINDER: Finder =
     Finder { key: "control-size", columns: &[&THROUGHPUT, &LATENCY, &CPU], find };
@@ -198,12 +196,7 @@ fn ratio(figure: &FigureComparison) -> Value {
         (Some(ratio), Some([low, high])) if is_printed(&low) && is_printed(&high) => {
             Value::estimate(ratio, Some([low, high]))
         }
-        (Some(_), Some(_)) => Value::text(figure.ratio_words()),
-        (None, Some([low, high])) => {
-            let [low, high] = [low, high].map(|end| Some(end).filter(is_printed));
-            let words = bounds_words(&Range { low, high }, number);
-            Value::text(if words.is_empty() { "n/a".to_owned() } else { words })
-        }
+        (_, Some(_)) => Value::text(figure.ratio_words()),
         (None, None) => Value::Number { number: None, words: None },
     }
 }

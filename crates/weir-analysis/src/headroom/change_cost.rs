@@ -43,6 +43,7 @@ pub struct ChangeCost {
     /// p99 near changes divided by p99 in the rest of the phase, in the same repeat.
     pub p99_ratio: Figure,
     /// Time until changes took effect, for each kind of change.
+    // The name in the JSON of reports.
     #[serde(rename = "in_force")]
     pub by_kind: Vec<ChangesOfKind>,
     /// p99 of the whole phase, nanoseconds.

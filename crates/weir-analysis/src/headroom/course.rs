@@ -8,7 +8,7 @@ const CPU_WINDOW_S: f64 = 5.0;
 /// A cell over time, from the start of its first load. Between loads values are `None`, so lines have gaps there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Times in seconds from the start of the first load: the start of each second, and the end of each load.
+    /// Times in seconds from the start of the first load: the middle of each second, and the end of each load.
     pub t_s: Vec<f64>,
     /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
@@ -65,7 +65,7 @@ impl Course {
             let histogram = second.latency.decode().ok();
             let quantile =
                 |share: f64| histogram.as_ref().and_then(|of| quantile_ns(of, 0, share)).map(|ns| ns as f64);
-            self.t_s.push(from_s + second.t_s);
+            self.t_s.push(from_s + second.t_s + second.length_s / 2.0);
             self.rate_per_s.push((second.length_s > 0.0).then(|| second.completed as f64 / second.length_s));
             self.p50_ns.push(quantile(0.5));
             self.p99_ns.push(quantile(0.99));

@@ -43,7 +43,7 @@ pub(super) fn not_more(above_per_s: f64, why: &str, between: Option<Span>) -> St
     let measure = between.map_or_else(String::new, |between| {
         format!("; measure at about {} to narrow the gap", rate(between.value))
     });
-    format!("next rate not counted: at {}, {why}{measure}", rate(above_per_s))
+    format!("next rate not used: at {}, {why}{measure}", rate(above_per_s))
 }
 
 pub(super) fn not_more_yet(above_per_s: f64, why: &str) -> String {

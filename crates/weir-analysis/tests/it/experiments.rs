@@ -140,7 +140,7 @@ fn without_a_limit_nothing_is_saturated() {
     let free = |users: &[Users]| Bench { cpus: None, ..bench("weir", 1.0, users) };
     check(
         free(&[(4, 5_000.0, 0.8), (8, 5_050.0, 0.99)]),
-        "weir has no CPU limit that 4 to 8 connections could saturate: more connections give the same throughput \
+        "weir has no CPU limit to saturate (4 to 8 connections): more connections give the same throughput \
         (+1.0 % from 4 to 8 connections; intervals overlap). Its maximum is at least 5,049/s \
         [4,926 .. 5,177], measured at 8 connections.",
     );

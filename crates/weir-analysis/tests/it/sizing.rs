@@ -108,7 +108,7 @@ fn ten_thousand_a_second_at_twenty_milliseconds_are_four_instances() {
     assert_eq!((answer.instances, answer.basis), (count(4, 4, 4), Basis::Measured));
     assert_eq!(
         answer.notes,
-        ["next rate not counted: at 5,000/s, p99 is 60.0 ms [58.5 .. 61.5], above the limit of 20.0 ms"]
+        ["next rate not used: at 5,000/s, p99 is 60.0 ms [58.5 .. 61.5], above the limit of 20.0 ms"]
     );
     near(answer.cpu_share.unwrap(), 0.5);
     assert_eq!((answer.cost, answer.later), (None, vec![]));
@@ -201,7 +201,7 @@ fn an_interval_that_includes_the_limit_is_borderline() {
     assert_eq!(
         answer.notes,
         [
-            "next rate not counted: at 2,500/s, p99 is 20.0 ms [19.5 .. 20.5], borderline: the limit of 20.0 ms lies within its interval"
+            "next rate not used: at 2,500/s, p99 is 20.0 ms [19.5 .. 20.5], borderline: the limit of 20.0 ms lies within its interval"
         ]
     );
     let (why, said) = refused(&measured("weir", 3, &rates[1..]), demand(10_000.0));
@@ -241,10 +241,8 @@ fn a_cpu_share_limits_the_rate_and_suggests_a_rate_to_measure() {
     assert_eq!((answer.rate_per_s.value, answer.basis), (2_500.0, Basis::Measured));
     assert_eq!(
         answer.notes,
-        [
-            "next rate not counted: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], above the limit of 65.0 %; measure \
-            at about 3,250/s to narrow the gap"
-        ]
+        ["next rate not used: at 4,000/s, CPU is 80.0 % [80.0 .. 80.0], above the limit of 65.0 %; measure \
+            at about 3,250/s to narrow the gap"]
     );
     // 2,500/s at 50 % of the limit is 5,000/s at 100 %, and 3,250/s at 65 %.
     let answer = sized(&cells, Demand { extrapolate: true, ..asked.clone() });
@@ -345,7 +343,7 @@ fn an_undecided_rate_is_no_limit() {
     assert_eq!((answer.rate_per_s.value, answer.basis), (1_000.0, Basis::Measured));
     assert_eq!(answer.notes[0], unknown[0]);
     assert!(
-        answer.notes[1].starts_with("next rate not counted: at 5,000/s, p99 is 60.0 ms"),
+        answer.notes[1].starts_with("next rate not used: at 5,000/s, p99 is 60.0 ms"),
         "{:?}",
         answer.notes
     );
@@ -359,14 +357,14 @@ fn a_rate_to_measure_is_suggested_only_between_measured_rates() {
     let answer = sized(&measured("weir", 3, &rates), asked.clone());
     assert_eq!(
         answer.notes,
-        ["next rate not counted: at 2,500/s, CPU is 90.0 % [90.0 .. 90.0], above the limit of 65.0 %"]
+        ["next rate not used: at 2,500/s, CPU is 90.0 % [90.0 .. 90.0], above the limit of 65.0 %"]
     );
     let rates = [("low", 1_000, 5.0, 0.2), ("middle", 2_500, 8.0, 0.6)];
     let mut cells = measured("weir", 3, &rates);
     measurements(&mut cells[0])[1].usage.get_mut("weir").unwrap().cpu_share_of_limit = Some(0.7);
     let [note] = &sized(&cells, asked).notes[..] else { panic!("one note") };
     assert!(
-        note.starts_with("next rate not counted: at 2,500/s, CPU is ") && note.contains("borderline"),
+        note.starts_with("next rate not used: at 2,500/s, CPU is ") && note.contains("borderline"),
         "{note}"
     );
     assert!(
@@ -383,10 +381,7 @@ fn an_overloaded_gateway_misses_any_objective() {
     judgement.bounds = None;
     let answer = sized(&cells, demand(10_000.0));
     assert_eq!((answer.rate_per_s.value, answer.instances.value), (1_000.0, 10));
-    assert_eq!(
-        answer.notes,
-        ["next rate not counted: at 2,500/s, p99 is not met: the gateway was overloaded"]
-    );
+    assert_eq!(answer.notes, ["next rate not used: at 2,500/s, p99 is not met: the gateway was overloaded"]);
 }
 
 #[test]

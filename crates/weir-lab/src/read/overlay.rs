@@ -72,7 +72,7 @@ pub(crate) fn may_vary(path: &str) -> Result<(), Problem<()>> {
     match WHOLE_RUN.contains(&first) && !is_setting {
         true => Err(Problem::new(
             format!("`{first}` applies to the whole run and cannot vary"),
-            "vary a field of limits, topology, origin or loads, or gateways.NAME.set; or start two runs",
+            "vary a field of limits, topology, origin or loads, or gateways.NAME.set.SETTING; or start two runs",
         )),
         false => Ok(()),
     }

@@ -476,7 +476,7 @@ fn errors_of_axes_name_the_axis() {
     check(
         "vary: { repeats: [1, 2] }\n",
         "side.yaml:3:18: `repeats: 1`: `repeats` applies to the whole run and cannot vary | vary a field of \
-         limits, topology, origin or loads, or gateways.NAME.set; or start two runs",
+         limits, topology, origin or loads, or gateways.NAME.set.SETTING; or start two runs",
     );
     check(
         "vary: { limits.data.cpus: [1, 1] }\n",

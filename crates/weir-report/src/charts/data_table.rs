@@ -100,8 +100,10 @@ fn steps(plot: &Plot) -> DataTable {
             };
             let mut row = vec![panel.title.clone(), plot.x.unit.in_column(step.at)];
             row.extend(lines.iter().map(|line| value(line).unwrap_or_default()));
-            let from = if place == 0 { f64::NEG_INFINITY } else { step.at };
-            let to = steps.get(place + 1).map_or(f64::INFINITY, |next| next.at);
+            // Steps reach to the middle between neighbours.
+            let before = place.checked_sub(1).map_or(f64::NEG_INFINITY, |before| steps[before].at);
+            let next = steps.get(place + 1).map_or(f64::INFINITY, |next| next.at);
+            let (from, to) = (before.midpoint(step.at), step.at.midpoint(next));
             row.extend(has_events.then(|| events(panel, &plot.x, from, to)));
             rows.push(row);
         }
@@ -187,11 +189,11 @@ mod tests {
         let lines = vec![
             line("a", &[(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]),
             line("<b>", &[(0.02, 4.0), (1.03, 5.0), (2.01, 6.0)]),
-            Line { marked: false, ..line("change", &[(1.5, 0.0), (1.5, 10.0)]) },
+            Line { marked: false, ..line("change", &[(1.7, 0.0), (1.7, 10.0)]) },
         ];
         let table = DataTable::of_plot(&plot(lines));
         assert_eq!(table.columns, ["time, s", "a, 1/s", "<b>, 1/s", "events"]);
-        let expected = [["0", "1", "4", ""], ["1", "2", "5", "change at 1.5 s"], ["2", "3", "6", ""]];
+        let expected = [["0", "1", "4", ""], ["1", "2", "5", ""], ["2", "3", "6", "change at 1.7 s"]];
         assert_eq!(table.rows, expected.map(|row| row.map(str::to_owned).to_vec()));
         let html = table.html();
         assert!(html.contains("&lt;b&gt;, 1/s</th>") && html.contains("<tr>\n<th>1<td>2<td>5"));

@@ -322,10 +322,11 @@ fn histogram(latency: &Histogram, color: &'static str) -> Option<Plot> {
     })
 }
 
-/// The middle of each step of a timeline, in seconds. A value of a step, such as throughput, is drawn there.
+/// The middle of each step of a timeline, in seconds. A value of a step, such as throughput, is drawn there. The last
+/// step ends with the load.
 fn middles_s(starts_s: &[f64], timeline: &Timeline) -> Vec<f64> {
     let ends_s = starts_s.iter().skip(1).chain([&timeline.end_s]);
-    starts_s.iter().zip(ends_s).map(|(start, end)| start.midpoint(*end)).collect()
+    starts_s.iter().zip(ends_s).map(|(start, end)| start.midpoint(end.max(*start))).collect()
 }
 
 fn line(name: &str, color: &'static str, dashed: bool, at_s: &[f64], values: Vec<Option<f64>>) -> Line {
@@ -377,6 +378,19 @@ mod tests {
             limited_by: "none".into(),
             image: None,
         }
+    }
+
+    #[test]
+    fn values_are_in_the_middle_of_their_steps() {
+        let check = |starts_s: &[f64], end_s: f64, expected: &[f64]| {
+            let timeline = Timeline { end_s, ..Timeline::default() };
+            assert_eq!(middles_s(starts_s, &timeline), expected);
+        };
+        check(&[0.0, 0.5, 1.5], 2.5, &[0.25, 1.0, 2.0]);
+        check(&[0.0, 5.0, 10.0], 11.0, &[2.5, 7.5, 10.5]);
+        // Samples without seconds of a load.
+        check(&[0.0, 1.0], 0.0, &[0.5, 1.0]);
+        check(&[], 0.0, &[]);
     }
 
     #[test]

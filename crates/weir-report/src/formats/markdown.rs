@@ -27,7 +27,8 @@ pub(crate) fn draw(report: &Report, pictures: &[Picture]) -> String {
         "Values in parentheses are invalid; the table of all loads gives the reason.",
         "\\*: fewer than three valid repeats, so no headline.",
     ];
-    out.push(legend(report.tables().chain([&report.cells]), marks));
+    let drawn = report.tables().chain([&report.cells]);
+    out.push(legend(drawn.flat_map(|table| &table.rows).flatten(), marks));
     for section in &report.sections {
         out.push(format!("## {}", text(&section.title)));
         out.push(text(&section.intro));
@@ -136,7 +137,7 @@ fn indented(lines: &[impl std::fmt::Display]) -> String {
 fn draw_table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
     let mut lines = vec![
-        line(table.columns.iter().map(|column| text(&column.title)).collect()),
+        line(table.columns.iter().map(|column| cell_text(&column.title)).collect()),
         line(
             table
                 .columns
@@ -150,11 +151,11 @@ fn draw_table(table: &Table) -> String {
 }
 
 fn cell(entry: &Entry) -> String {
-    let mut parts = vec![text(&entry.plain())];
+    let mut parts = vec![cell_text(&entry.plain())];
     if let Some(under) = &entry.under {
         parts.push(format!("[{under}]"));
     }
-    parts.push(text(&entry.plain_chips()));
+    parts.push(cell_text(&entry.plain_chips()));
     parts.retain(|part| !part.is_empty());
     parts.join(" ")
 }
@@ -179,13 +180,22 @@ fn inline(facts: &[Fact]) -> String {
 
 /// Escapes characters that Markdown interprets. Parts in backticks remain code.
 fn text(text: &str) -> String {
+    converted(text, "|")
+}
+
+/// Like [`text`], for the cell of a table, which a bar would end even within code.
+fn cell_text(text: &str) -> String {
+    converted(text, "\\|")
+}
+
+fn converted(text: &str, bar_in_code: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((plain, quoted)) = rest.split_once('`')
         && let Some((code, after)) = quoted.split_once('`')
         && !code.is_empty()
     {
-        // In a table, a bar ends the cell, even within code.
-        out.push_str(&format!("{}`{}`", escaped(plain), code.replace(['\n', '\r'], " ").replace('|', "\\|")));
+        let code = code.replace(['\n', '\r'], " ").replace('|', bar_in_code);
+        out.push_str(&format!("{}`{code}`", escaped(plain)));
         rest = after;
     }
     out + &escaped(rest)
@@ -213,6 +223,7 @@ mod tests {
     #[test]
     fn markup_in_text_is_no_markup() {
         assert_eq!(text("a|b <c> _d_\nnext"), "a\\|b \\<c> \\_d\\_ next");
-        assert_eq!(text("run `weir a_b|c`, ` or *"), "run `weir a_b\\|c`, \\` or \\*");
+        assert_eq!(text("run `weir a_b|c`, ` or *"), "run `weir a_b|c`, \\` or \\*");
+        assert_eq!(cell_text("run `weir a_b|c`"), "run `weir a_b\\|c`");
     }
 }

@@ -97,6 +97,10 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     let of_points = report.points.iter().filter(|_| is_short).flat_map(main_tables);
     let drawn = report.glances.iter().filter(|_| has_glances);
     let drawn = drawn.chain(of_sections.filter(|table| table.rows.len() <= ROWS_MAX)).chain(of_points);
+    let drawn = drawn.flat_map(|table| {
+        let kept = kept(table, width, color);
+        table.rows.iter().flat_map(move |row| kept.clone().into_iter().map(|column| &row[column]))
+    });
     let legend = legend(drawn, marks);
     if !legend.is_empty() {
         out.push(paint.dim(&wrap(&legend, width, "")));
@@ -193,20 +197,27 @@ fn sentences(table: &Table, column: usize) -> Vec<String> {
 }
 
 fn draw_columns(table: &Table, width: usize, color: bool) -> String {
+    let kept = kept(table, width, color);
+    let drawn = arrange(table, &kept, color, None);
+    match widest(&drawn) <= width {
+        true => trimmed(&drawn.to_string()),
+        false => trimmed(&arrange(table, &kept, color, Some(width)).to_string()),
+    }
+}
+
+/// The columns that fit the width, and those that are always shown.
+fn kept(table: &Table, width: usize, color: bool) -> Vec<usize> {
     let mut kept: Vec<usize> =
         (0..table.columns.len()).filter(|column| !table.columns[*column].prose).collect();
-    loop {
-        let drawn = arrange(table, &kept, color, None);
-        if widest(&drawn) <= width {
-            return trimmed(&drawn.to_string());
-        }
+    while widest(&arrange(table, &kept, color, None)) > width {
         let droppable = kept.iter().copied().filter(|column| table.columns[*column].keep < KEEP);
         let Some(least) = droppable.min_by_key(|column| (table.columns[*column].keep, usize::MAX - *column))
         else {
-            return trimmed(&arrange(table, &kept, color, Some(width)).to_string());
+            break;
         };
         kept.retain(|column| *column != least);
     }
+    kept
 }
 
 fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> Drawn {

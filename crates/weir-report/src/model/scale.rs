@@ -79,6 +79,8 @@ impl Unit {
             Self::Nanoseconds => quantity::time_ns(value),
             Self::Bytes => quantity::bytes(value),
             Self::Share => quantity::percent(value),
+            // The middle of a step of one second needs a decimal.
+            Self::Seconds if value >= 100.0 && value.fract() != 0.0 => format!("{value:.1} s"),
             Self::Seconds => format!("{} s", short(&quantity::number(value))),
             Self::Quantile => {
                 // Each additional nine of the quantile needs one more digit.
@@ -293,6 +295,7 @@ mod tests {
         assert_eq!(Unit::Nanoseconds.heading("p99"), "p99, µs");
         assert_eq!(Unit::Nanoseconds.in_column(148_123.4), "148.12");
         assert_eq!(Unit::Quantile.in_column(2.0), "p99");
+        assert_eq!([2.5, 100.5, 120.0].map(|at| Unit::Seconds.words(at)), ["2.5 s", "100.5 s", "120 s"]);
         let words = [0.0, 1.0, 1.5, 4.0, 5.5].map(|place| Unit::Quantile.words(place));
         assert_eq!(words, ["p0", "p90", "p96.8", "p99.99", "p99.99968"]);
     }

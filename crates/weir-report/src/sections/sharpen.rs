@@ -24,7 +24,11 @@ pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<St
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let what = format!("bounded, p99 included (a range, not an exact value): {}{others}", names.join(", "));
+    let p99 = match bounded.iter().any(|(name, _)| name.starts_with("p99")) {
+        true => " (p99 is not a main result)",
+        false => "",
+    };
+    let what = format!("only bounds are known: {}{others}{p99}", names.join(", "));
     Some(match more.filter(|more| *more <= REPEATS_MAX) {
         Some(more) => format!(
             "{what}. To get valid values, add about {more} more repeats{} (`weir run --resume {} --repeats {}`), or \

@@ -133,7 +133,9 @@ fn the_value_under_the_pointer_is_shown() {
             r##"const svg = svgOf("throughput-over-limits-data-cpus-full");
                return pointAt(svg, svg.querySelector("g[data-series='2'] circle"));"##,
             r##"const svg = svgOf("point-0-rate-per-s-repeat-1");
-               return pointAt(svg, svg.querySelectorAll(".hover")[3]);"##,
+               const [box, next] = [3, 4].map((at) => svg.querySelectorAll(".hover")[at].getBoundingClientRect());
+               // Near the start of the step from 3 s to 4 s.
+               return point(svg, box.left + 0.1 * (next.left - box.left), (box.top + box.bottom) / 2);"##,
             r##"return [document.querySelectorAll("#point-0-rate-per-s-repeat-1 title").length,
                        document.querySelectorAll(".hover.on").length];"##,
             r##"return point(document.body, 0, 0);"##,

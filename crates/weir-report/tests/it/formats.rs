@@ -98,6 +98,19 @@ fn a_single_repeat_on_a_terminal() {
 }
 
 #[test]
+fn the_legend_of_a_terminal_explains_only_marks_of_its_columns() {
+    for (scene, width) in [(Scene::Mixed, 160), (Scene::Mixed, 60), (Scene::Good, 160), (Scene::Single, 110)]
+    {
+        let text = terminal(scene, width, false);
+        let tables: Vec<&str> = text.lines().filter(|line| !line.starts_with("  •")).collect();
+        let (tables, legend) = tables.split_at(tables.len() - 4);
+        let has = |lines: &[&str], what: &str| lines.iter().any(|line| line.contains(what));
+        assert_eq!(has(legend, "in parentheses"), has(tables, " ("), "{text}");
+        assert_eq!(has(legend, "*:"), has(tables, "*"), "{text}");
+    }
+}
+
+#[test]
 fn a_narrow_terminal_keeps_p99_and_drops_p99_9() {
     let head = |width| {
         terminal(Scene::Good, width, false).lines().find(|line| line.contains("Mean RPS")).unwrap().to_owned()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::symbol::symbol;
 use super::{Anchor, Svg, width_of};
-use crate::model::plot::{Line, Marks, Panel, Plot, Spot};
+use crate::model::plot::{Line, Marks, Panel, Plot, Spot, Step};
 
 /// Sizes of a chart, in pixels.
 #[derive(Clone, Copy, Debug)]
@@ -259,7 +259,8 @@ impl Field<'_> {
         svg.path(&shapes, &format!("f-bg s-{} symbol", line.color), "");
     }
 
-    /// Draws an invisible column at each position. Its tooltip shows the values of all lines.
+    /// Draws an invisible column around each position, up to the middle between neighbours. Its tooltip shows the values
+    /// of all lines.
     fn pointed_at(&self, svg: &mut Svg, panel: &Panel) {
         let steps = panel.steps();
         for (index, step) in steps.iter().enumerate() {
@@ -267,8 +268,10 @@ impl Field<'_> {
                 Some(format!("\n{}: {}", line.name, self.plot.y.unit.words((*spot)?.y?)))
             };
             let said: String = panel.marked().zip(&step.spots).filter_map(of).collect();
-            let end = steps.get(index + 1).map_or(self.left + self.width, |next| self.x(next.at));
-            let (x, head) = (self.x(step.at), self.plot.x.unit.words(step.at));
+            let halfway = |other: &Step<'_>| self.x(step.at).midpoint(self.x(other.at));
+            let x = index.checked_sub(1).map_or(self.left, |before| halfway(&steps[before]));
+            let end = steps.get(index + 1).map_or(self.left + self.width, halfway);
+            let head = self.plot.x.unit.words(step.at);
             let said = if self.has_titles { head + &said } else { String::new() };
             let column = format!("M{x:.1} {:.0}H{end:.1}v{:.0}H{x:.1}z", self.top, self.height);
             svg.path(&column, "hover", &said);

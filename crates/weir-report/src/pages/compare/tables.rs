@@ -153,8 +153,10 @@ fn rig(speed: HostSpeed) -> Entry {
 }
 
 fn ratio(of: &FigureComparison) -> Entry {
-    let text = of.ratio.map_or("n/a".into(), ratio_words);
-    Entry { text, under: of.interval.map(interval_words), ..Entry::default() }
+    match of.ratio {
+        Some(ratio) => with_interval(ratio, of.interval),
+        None => Entry::text(of.ratio_words()),
+    }
 }
 
 fn with_interval(ratio: f64, interval: Option<[f64; 2]>) -> Entry {

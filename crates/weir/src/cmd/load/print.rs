@@ -87,7 +87,7 @@ fn waited(spec: &LoadSpec, record: &LoadRecord) -> Option<String> {
     }
     let p99 = wait_ns.map_or_else(|| format!("> {}", time(spec.timeout_ns as f64)), |ns| time(ns as f64));
     Some(format!(
-        "requests waited for a free connection (p99 {p99}): {} in use or not yet open; the latency includes this wait",
+        "requests waited for a free connection (p99 {p99}): {} in use or not open; the latency includes this wait",
         match spec.connections {
             1 => "the only connection was".to_owned(),
             several => format!("all {} were", counted(several.into(), "connection")),
