@@ -546,9 +546,12 @@ pub fn smallest_effect_words(share: f64) -> String {
     percent_short(share)
 }
 
-/// Bounds of a ratio: `0.182–6.633`, `≥ 1.15`, or `n/a`. Ends beyond [`RATIO_MAX`] are left out.
-fn ratio_bounds_words(interval: [f64; 2]) -> String {
-    let [low, high] = interval.map(|end| Some(end).filter(|end| (1.0 / RATIO_MAX..RATIO_MAX).contains(end)));
+/// Bounds of a ratio: `0.182–6.633`, `≥ 1.150`, or `n/a`. A lower bound below 1 / [`RATIO_MAX`] and an upper bound above
+/// [`RATIO_MAX`] are left out.
+fn ratio_bounds_words([low, high]: [f64; 2]) -> String {
+    let least = 1.0 / RATIO_MAX;
+    let low = (low >= least).then(|| low.min(RATIO_MAX));
+    let high = (high <= RATIO_MAX).then(|| high.max(least));
     match bounds_words(&Range { low, high }, ratio_words) {
         words if words.is_empty() => "n/a".into(),
         words => words,
@@ -573,6 +576,8 @@ mod tests {
         check([0.1823, 6.633], "0.182–6.633");
         check([1.15, f64::MAX], "≥ 1.150");
         check([f64::MIN_POSITIVE, 0.9], "≤ 0.900");
+        check([2_000.0, f64::MAX], "≥ 1,000");
+        check([f64::MIN_POSITIVE, 0.000_5], "≤ 0.001");
         check([f64::MIN_POSITIVE, f64::MAX], "n/a");
     }
 }

@@ -1,6 +1,6 @@
 //! A whole cell over time: all its loads in sequence, on one clock.
 
-use weir_results::{Cell, CellOutcome, Measurement, Registration, Role, quantile_ns};
+use weir_results::{Cell, CellOutcome, LoadSecond, Measurement, Registration, Role, quantile_ns};
 
 /// Length of the averaging windows of CPU use, seconds.
 const CPU_WINDOW_S: f64 = 5.0;
@@ -8,7 +8,7 @@ const CPU_WINDOW_S: f64 = 5.0;
 /// A cell over time, from the start of its first load. Between loads values are `None`, so lines have gaps there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Times in seconds from the start of the first load: the middle of each second, and the end of each load.
+    /// Times in seconds from the start of the first load: the middle of each second, and a point between two loads.
     pub t_s: Vec<f64>,
     /// Complete responses per second.
     pub rate_per_s: Vec<Option<f64>>,
@@ -61,23 +61,31 @@ impl Course {
         let seconds = &measurement.record.seconds;
         // The drain after the phase is left out: nothing is sent in it.
         let end = seconds.iter().rposition(|second| second.sustained).map_or(seconds.len(), |last| last + 1);
+        // A point without values between two loads makes a gap in lines.
+        if let (Some(before_s), Some(first)) = (self.t_s.last(), seconds[..end].first()) {
+            self.t_s.push(before_s.midpoint(from_s + middle_s(first)));
+            self.rate_per_s.push(None);
+            self.p50_ns.push(None);
+            self.p99_ns.push(None);
+        }
         for second in &seconds[..end] {
             let histogram = second.latency.decode().ok();
             let quantile =
                 |share: f64| histogram.as_ref().and_then(|of| quantile_ns(of, 0, share)).map(|ns| ns as f64);
-            self.t_s.push(from_s + second.t_s + second.length_s / 2.0);
+            self.t_s.push(from_s + middle_s(second));
             self.rate_per_s.push((second.length_s > 0.0).then(|| second.completed as f64 / second.length_s));
             self.p50_ns.push(quantile(0.5));
             self.p99_ns.push(quantile(0.99));
         }
         if let Some(last) = seconds[..end].last() {
             self.end_s = from_s + last.t_s + last.length_s;
-            self.t_s.push(self.end_s);
-            self.rate_per_s.push(None);
-            self.p50_ns.push(None);
-            self.p99_ns.push(None);
         }
     }
+}
+
+/// The middle of a second, from the start of the warm-up.
+fn middle_s(second: &LoadSecond) -> f64 {
+    second.t_s + second.length_s / 2.0
 }
 
 /// The start of the warm-up by the monotonic clock, nanoseconds.

@@ -314,11 +314,11 @@ pub fn with_interval(figure: &Figure, format: impl Fn(f64) -> String) -> String 
     }
 }
 
-/// Bounds in words: `≤ 1.50 ms`, `≥ 23,000/s`, `0.400–1.50 ms`; empty without bounds. A lower bound of 0 is left out.
+/// Bounds in words: `≤ 1.50 ms`, `≥ 23,000/s`, `0.400–1.50 ms`; empty without bounds.
 pub fn bounds_words(bounds: &Range, format: impl Fn(f64) -> String) -> String {
     match (bounds.low, bounds.high) {
         (None, None) => String::new(),
-        (None | Some(0.0), Some(high)) => format!("≤ {}", format(high)),
+        (None, Some(high)) => format!("≤ {}", format(high)),
         (Some(low), None) => format!("≥ {}", format(low)),
         (Some(low), Some(high)) => {
             let (low, high) = (format(low), format(high));

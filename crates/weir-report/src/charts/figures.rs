@@ -202,7 +202,7 @@ fn choices(summary: &Summary, at: usize, point: &Point, drawn: &Drawn<'_>) -> Ve
             let panel = plot.panels.first_mut()?;
             panel.title.clear();
             for line in panel.lines.iter_mut().filter(|line| line.marked) {
-                line.name += if line.dashed { ": excluded" } else { "" };
+                line.name += if line.dashed { ": invalid" } else { "" };
                 line.dashed |= line.name == DIRECT;
             }
             Some(of_plot(&plot, TIME, file, is_shown))

@@ -130,7 +130,7 @@ pub(crate) fn curve(summary: &Summary, at: usize) -> Option<Plot> {
                 ..Spot::at(place_of(at.quantile), Some(at.latency_ns as f64))
             };
             Line {
-                name: row.gateway.clone() + if counts { "" } else { ": excluded" },
+                name: row.gateway.clone() + if counts { "" } else { ": invalid" },
                 color: color_of(summary, &row.gateway),
                 dashed: !counts || row.is_direct(),
                 marked: true,

@@ -105,7 +105,7 @@ fn chart_note(plots: &[&Plot]) -> String {
             spots().any(|spot| spot.interval.is_some()),
             "Bars at the dots are 95 % confidence intervals over repeats.",
         ),
-        (spots().any(|spot| !spot.counts), "Rings mark excluded values."),
+        (spots().any(|spot| !spot.counts), "Rings mark bounded or invalid values."),
         (plots.iter().any(|plot| is_beyond(&plot)), "Arrows point to values beyond the scale."),
     ];
     let said: Vec<&str> =
@@ -225,7 +225,7 @@ mod tests {
         check(at(2.0), "");
         let interval = Spot { interval: Some([1.0, 3.0]), ..at(2.0) };
         check(interval, "Bars at the dots are 95 % confidence intervals over repeats.");
-        check(Spot { counts: false, ..at(2.0) }, "Rings mark excluded values.");
+        check(Spot { counts: false, ..at(2.0) }, "Rings mark bounded or invalid values.");
         check(at(1e6), "Arrows point to values beyond the scale.");
     }
 

@@ -80,7 +80,7 @@ impl Unit {
             Self::Bytes => quantity::bytes(value),
             Self::Share => quantity::percent(value),
             // The middle of a step of one second needs a decimal.
-            Self::Seconds if value >= 100.0 && value.fract() != 0.0 => format!("{value:.1} s"),
+            Self::Seconds if (100.0..1e3).contains(&value) => format!("{} s", short(&format!("{value:.1}"))),
             Self::Seconds => format!("{} s", short(&quantity::number(value))),
             Self::Quantile => {
                 // Each additional nine of the quantile needs one more digit.

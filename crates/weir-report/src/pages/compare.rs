@@ -95,7 +95,10 @@ fn reading(comparison: &Comparison) -> Vec<Fact> {
         variances."
     };
     let mut facts = vec![
-        Fact::new("Ratio", format!("B / A, geometric means over valid repeats. {how}")),
+        Fact::new(
+            "Ratio",
+            format!("B / A, geometric means over valid repeats; without valid repeats, bounds. {how}"),
+        ),
         Fact::new(
             "Loads",
             "Latency is compared on open loads, or on closed loads if a run has no others. Throughput is \

@@ -10,7 +10,7 @@ const NAMED: usize = 3;
 /// More repeats than this are not advised.
 const REPEATS_MAX: usize = 100;
 
-/// Names the headline values that have only bounds, and advises how many more repeats would make these values valid.
+/// Names the main results and p99s that have only bounds, and advises how many more repeats would make these values valid.
 /// This number is estimated from the share of valid repeats so far. If no repeat was valid, or if more than
 /// [`REPEATS_MAX`] would be needed, the advice is to remove the causes. `None` if no value has only bounds.
 pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<String> {
@@ -24,11 +24,7 @@ pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<St
         0 => String::new(),
         others => format!(" and {others} more"),
     };
-    let p99 = match bounded.iter().any(|(name, _)| name.starts_with("p99")) {
-        true => " (p99 is not a main result)",
-        false => "",
-    };
-    let what = format!("only bounds are known: {}{others}{p99}", names.join(", "));
+    let what = format!("only bounds are known: {}{others}", names.join(", "));
     Some(match more.filter(|more| *more <= REPEATS_MAX) {
         Some(more) => format!(
             "{what}. To get valid values, add about {more} more repeats{} (`weir run --resume {} --repeats {}`), or \
@@ -66,7 +62,9 @@ fn causes<'a>(figures: impl Iterator<Item = &'a Figure>) -> String {
 fn bounded<'a>(point: &Point, row: &'a Row) -> impl Iterator<Item = (String, &'a Figure)> + use<'a> {
     let main = match point.model {
         ArrivalModel::Closed => vec![("throughput", Some(&row.throughput_per_s))],
-        ArrivalModel::Open => vec![("p50", row.latency("p50")), ("p99", row.latency("p99"))],
+        ArrivalModel::Open => {
+            vec![("p50", row.latency("p50")), ("p99 (not a main result)", row.latency("p99"))]
+        }
     };
     let place = format!("{} at {}", row.gateway, point.load);
     let values = main.into_iter().chain([("CPU per request", Some(&row.cpu_us_per_request))]);

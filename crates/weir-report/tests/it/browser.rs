@@ -269,7 +269,7 @@ fn the_values_of_a_chart_are_a_csv_file() {
     assert_eq!(lines(0)[0], "point-0-rate-per-s-repeat-1.csv");
     assert_eq!(
         lines(0)[1],
-        "\"time, s\",\"weir, 1/s\",\"envoy, 1/s\",\"nginx, 1/s\",\"haproxy, 1/s\",\"direct: excluded, 1/s\""
+        "\"time, s\",\"weir, 1/s\",\"envoy, 1/s\",\"nginx, 1/s\",\"haproxy, 1/s\",\"direct: invalid, 1/s\""
     );
     assert_eq!(lines(0).len(), 2 + 12);
     assert!(lines(0)[2].starts_with("0.5,2"), "{:?}", lines(0));

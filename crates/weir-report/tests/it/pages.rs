@@ -311,7 +311,7 @@ fn each_row_of_a_table_over_time_has_a_column() {
         assert_eq!(figure.contains("<title>"), has_titles, "{}", id(figure));
     }
     let excluded = legend(figure(&page, "point-0-rate-per-s-repeat-1"));
-    assert_eq!(excluded, ["weir", "envoy", "nginx", "haproxy", "direct: excluded"]);
+    assert_eq!(excluded, ["weir", "envoy", "nginx", "haproxy", "direct: invalid"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! sentences.
 
 use crate::compare::{
-    BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, interval_words, smallest_effect_words,
+    BLOCKS_FORECAST, CLAIM_REPEATS, FigureComparison, Measure, Verdict, smallest_effect_words,
 };
 use crate::figures::figure::{Figure, HEADLINE_REPEATS, Repeated};
 use crate::figures::quantity::percent_short;
@@ -206,18 +206,12 @@ fn different(matters: &[&Compared<'_>]) -> String {
     let words = |of: &&Compared<'_>| {
         let Compared { load, size, largest, figure, .. } = of;
         let noun = noun(figure.measure);
-        match (&figure.beyond, figure.ratio, figure.interval) {
-            (Some(beyond), ..) => {
+        match &figure.beyond {
+            Some(beyond) => {
                 let with = format!("with {largest}");
                 format!("with {size}, {noun} at {load} is {}", beyond.sentence(&with))
             }
-            (None, None, Some(interval)) => {
-                format!(
-                    "with {size}, {noun} at {load} is {} times the value with {largest}",
-                    interval_words(interval)
-                )
-            }
-            (None, ..) => {
+            None => {
                 format!(
                     "with {size}, {noun} at {load} is {} times the value with {largest}",
                     figure.ratio_words()
