@@ -307,8 +307,9 @@ fn a_killed_run_leaves_no_agent() {
     let yard = Yard::new();
     let path = scenario(yard.path(), "[weir]", "");
     let arguments = ["run", path.to_str().unwrap(), "--db", "weir.db", "--out", "out", "--on", "local:3"];
-    let mut child = yard.start(yard.weir(&arguments));
-    until("three agents", || agents_of(yard.path()).len() == 3);
+    let upstream = ["--set", "origin.on=local:1"];
+    let mut child = yard.start(yard.weir(&[&arguments[..], &upstream].concat()));
+    until("four agents", || agents_of(yard.path()).len() == 4);
     child.kill().unwrap();
     child.wait().unwrap();
     until("the end of all agents", || agents_of(yard.path()).is_empty());

@@ -138,11 +138,15 @@ impl Yard {
     /// Control groups are named `weir-RUN-LAB-N`.
     fn groups(&self) -> Vec<String> {
         let labs = self.labs.borrow();
+        // Agents of a run have their own groups, which are named after the run.
+        let agents = self.path().join("weir.db").exists().then(|| self.latest()).flatten();
+        let agents = agents.map(|(run, _)| format!("weir-agent-{run}-"));
         let is_ours = |path: &Path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let mut words = name.rsplit('-').skip(1);
-            name.starts_with("weir-")
-                && words.next().is_some_and(|pid| labs.iter().any(|lab| lab.to_string() == pid))
+            let is_of_lab = words.next().is_some_and(|pid| labs.iter().any(|lab| lab.to_string() == pid));
+            name.starts_with("weir-") && is_of_lab
+                || agents.as_ref().is_some_and(|prefix| name.starts_with(prefix))
         };
         let below = |folder: &Path| -> Vec<PathBuf> {
             fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

@@ -100,7 +100,12 @@ pub(crate) fn clean(path: &Path) -> bool {
     for entry in entries.iter().rev() {
         cleaned &= match entry {
             Entry::Groups(directories) => cleanup::remove_groups(directories),
-            Entry::WorkDir(directory) if is_work_dir(directory) => cleanup::remove_folder(directory),
+            Entry::WorkDir(directory) if is_work_dir(directory) => {
+                // An agent of this run has a ledger in its folder. It was killed above, together with its guard.
+                let parts = fs::read_dir(directory).into_iter().flatten().flatten();
+                parts.for_each(|part| clean_leftovers(&part.path()));
+                cleanup::remove_folder(directory)
+            }
             _ => true,
         }
     }
