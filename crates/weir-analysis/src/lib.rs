@@ -47,4 +47,4 @@ pub use verdicts::estimate::noise_margin;
 pub use verdicts::evidence::Evidence;
 pub use verdicts::host_noise::{busiest_words, host_noise};
 pub use verdicts::judge::judge;
-pub use verdicts::reasons::{Metric, reason_name, reason_times};
+pub use verdicts::reasons::{Metric, reason_name, reason_times, reasons_and_range, value};

@@ -9,7 +9,7 @@ use weir_results::{
 use crate::figures::figure::{Range, Repeated, Sample};
 use crate::figures::latencies::latency_ns;
 use crate::figures::seconds::Seconds;
-use crate::verdicts::reasons::{Metric, metric_of, reasons_for, value};
+use crate::verdicts::reasons::{Metric, reasons_and_range, reasons_for, value};
 
 /// Reasons that can delay requests but never speed them up.
 const DELAYING: [Reason; 4] =
@@ -104,20 +104,8 @@ impl<'a> Repeat<'a> {
 
     /// Returns `sample`, a value of this repeat, with the reasons and bounds from the judgement of the value `name`.
     pub(crate) fn judged(&self, name: &str, sample: Sample) -> Repeated {
-        let repeat = self.cell.key.repeat;
-        let judgement = &self.measurement.judgement;
-        let Some(bounds) = &judgement.bounds else {
-            let reasons = reasons_for(&judgement.verdicts, metric_of(name)).to_vec();
-            return Repeated { repeat, sample, reasons, range: Range::default() };
-        };
-        let (reasons, range) = match bounds.get(name) {
-            Some(Bounds { low, high, reasons, is_valid }) => {
-                let reasons = if *is_valid { Vec::new() } else { reasons.clone() };
-                (reasons, Range { low: *low, high: *high })
-            }
-            None => (Vec::new(), Range::default()),
-        };
-        Repeated { repeat, sample, reasons, range }
+        let (reasons, range) = reasons_and_range(&self.measurement.judgement, name);
+        Repeated { repeat: self.cell.key.repeat, sample, reasons, range }
     }
 
     /// Latency at the quantile `share` in `part`, which contains some seconds of the phase. It gets the reasons that

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_results::{Bounds, Reason, Verdicts};
+use weir_results::{Bounds, Judgement, Reason, Verdicts};
 
+use crate::figures::figure::Range;
 use crate::figures::quantity::counted;
 
 /// A group of values that share one verdict.
@@ -18,13 +19,15 @@ pub enum Metric {
 }
 
 /// Keys of the values other than latencies in `Judgement::bounds`.
-pub(crate) mod value {
-    pub(crate) const THROUGHPUT: &str = "throughput";
+pub mod value {
+    /// Complete responses per second.
+    pub const THROUGHPUT: &str = "throughput";
     /// CPU time of the data plane per request.
-    pub(crate) const CPU: &str = "cpu";
-    pub(crate) const CORES: &str = "cores";
+    pub const CPU: &str = "cpu";
+    /// Cores used by the data plane.
+    pub const CORES: &str = "cores";
     /// Peak memory of the data plane.
-    pub(crate) const MEMORY: &str = "memory";
+    pub const MEMORY: &str = "memory";
 }
 
 /// Lists reasons with their numbers of repeats: `host-noise in 2 of 3 repeats, throttled in 1 of 3 repeats`. Empty
@@ -85,6 +88,21 @@ pub(crate) fn reasons_for(verdicts: &Verdicts, metric: Metric) -> &[Reason] {
         Metric::Throughput => &verdicts.throughput,
         Metric::Latency => &verdicts.latency,
         Metric::Cpu => &verdicts.cpu,
+    }
+}
+
+/// The reasons why the value `name` is invalid or bounded, and its bounds. Without reasons, the value is valid. `name` is
+/// a key of [`Judgement::bounds`]: a latency like `p99`, or a constant of [`value`].
+pub fn reasons_and_range(judgement: &Judgement, name: &str) -> (Vec<Reason>, Range) {
+    let Some(bounds) = &judgement.bounds else {
+        return (reasons_for(&judgement.verdicts, metric_of(name)).to_vec(), Range::default());
+    };
+    match bounds.get(name) {
+        Some(Bounds { low, high, reasons, is_valid }) => {
+            let reasons = if *is_valid { Vec::new() } else { reasons.clone() };
+            (reasons, Range { low: *low, high: *high })
+        }
+        None => (Vec::new(), Range::default()),
     }
 }
 

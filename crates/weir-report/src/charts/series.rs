@@ -16,8 +16,8 @@ struct Series {
     name: &'static str,
     title: &'static str,
     unit: Unit,
-    /// The middle of each step, in seconds.
-    middles_s: fn(&Timeline) -> Vec<f64>,
+    /// The start of each step, in seconds.
+    starts_s: fn(&Timeline) -> &[f64],
     values: fn(&Timeline) -> Vec<Option<f64>>,
 }
 
@@ -26,28 +26,28 @@ const SERIES: [Series; 4] = [
         name: "rate_per_s",
         title: "Throughput, responses per second",
         unit: Unit::PerSecond,
-        middles_s: |timeline| middles_s(&timeline.t_s, timeline),
+        starts_s: |timeline| &timeline.t_s,
         values: |timeline| timeline.rate_per_s.clone(),
     },
     Series {
         name: "p99_ns",
         title: "p99 latency per step",
         unit: Unit::Nanoseconds,
-        middles_s: |timeline| middles_s(&timeline.t_s, timeline),
+        starts_s: |timeline| &timeline.t_s,
         values: |timeline| times(&timeline.p99_ns),
     },
     Series {
         name: "data_cores",
         title: "CPU, cores used by the data plane",
         unit: Unit::Cores,
-        middles_s: |timeline| middles_s(&timeline.sampled_t_s, timeline),
+        starts_s: |timeline| &timeline.sampled_t_s,
         values: |timeline| timeline.data_cores.clone(),
     },
     Series {
         name: "data_memory_bytes",
         title: "Memory of the data plane",
         unit: Unit::Bytes,
-        middles_s: |timeline| middles_s(&timeline.sampled_t_s, timeline),
+        starts_s: |timeline| &timeline.sampled_t_s,
         values: |timeline| times(&timeline.data_memory_bytes),
     },
 ];
@@ -87,10 +87,10 @@ pub(crate) fn of_point(summary: &Summary, at: usize, timelines: &[CellTimeline<'
                 lines: cells
                     .iter()
                     .map(|of| {
-                        let (middles_s, values) =
-                            ((series.middles_s)(&of.timeline), (series.values)(&of.timeline));
+                        let timeline = &of.timeline;
+                        let at_s = middles_s((series.starts_s)(timeline), timeline);
                         let name = &of.cell.key.gateway;
-                        line(name, color_of(summary, name), !of.counts(), &middles_s, values)
+                        line(name, color_of(summary, name), !of.counts(), &at_s, (series.values)(timeline))
                     })
                     .filter(|line| line.spots.iter().any(|spot| spot.y.is_some()))
                     .collect(),

@@ -98,7 +98,7 @@ pub(crate) fn draw(report: &Report, width: usize, color: bool) -> String {
     let drawn = report.glances.iter().filter(|_| has_glances);
     let drawn = drawn.chain(of_sections.filter(|table| table.rows.len() <= ROWS_MAX)).chain(of_points);
     let drawn = drawn.flat_map(|table| {
-        let kept = kept(table, width, color);
+        let (kept, _) = fitted(table, width, color);
         table.rows.iter().flat_map(move |row| kept.clone().into_iter().map(|column| &row[column]))
     });
     let legend = legend(drawn, marks);
@@ -197,27 +197,27 @@ fn sentences(table: &Table, column: usize) -> Vec<String> {
 }
 
 fn draw_columns(table: &Table, width: usize, color: bool) -> String {
-    let kept = kept(table, width, color);
-    let drawn = arrange(table, &kept, color, None);
-    match widest(&drawn) <= width {
-        true => trimmed(&drawn.to_string()),
-        false => trimmed(&arrange(table, &kept, color, Some(width)).to_string()),
-    }
+    let (_, drawn) = fitted(table, width, color);
+    trimmed(&drawn.to_string())
 }
 
-/// The columns that fit the width, and those that are always shown.
-fn kept(table: &Table, width: usize, color: bool) -> Vec<usize> {
+/// The columns that fit the width, with those that are always shown, and the table with these columns.
+fn fitted(table: &Table, width: usize, color: bool) -> (Vec<usize>, Drawn) {
     let mut kept: Vec<usize> =
         (0..table.columns.len()).filter(|column| !table.columns[*column].prose).collect();
-    while widest(&arrange(table, &kept, color, None)) > width {
+    loop {
+        let drawn = arrange(table, &kept, color, None);
+        if widest(&drawn) <= width {
+            return (kept, drawn);
+        }
         let droppable = kept.iter().copied().filter(|column| table.columns[*column].keep < KEEP);
         let Some(least) = droppable.min_by_key(|column| (table.columns[*column].keep, usize::MAX - *column))
         else {
-            break;
+            let drawn = arrange(table, &kept, color, Some(width));
+            return (kept, drawn);
         };
         kept.retain(|column| *column != least);
     }
-    kept
 }
 
 fn arrange(table: &Table, kept: &[usize], color: bool, width: Option<usize>) -> Drawn {

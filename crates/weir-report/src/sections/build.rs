@@ -223,9 +223,9 @@ fn reading(run: &Run, summary: &Summary) -> Vec<Fact> {
     let mut facts = vec![
         Fact::new(
             "Validity",
-            "An invalid value stays in the tables, struck through or in parentheses, with its reason. It is excluded from \
-            headlines, means and conclusions. Of a bounded value, weir reports only a lower bound, an upper bound \
-            or a range. Headlines and conclusions need at least three valid repeats.",
+            "An invalid value stays in the tables, struck through or in parentheses, with its reason. It is \
+            excluded from headlines, means and conclusions. Of a bounded value, weir reports only a lower bound, \
+            an upper bound or a range. Headlines and conclusions need at least three valid repeats.",
         ),
         Fact::new(
             "Intervals",

@@ -1,7 +1,7 @@
 //! The table of all loads of all cells, each with its verdict and the reasons for it.
 
-use weir_analysis::{Range, axes_words, bound_name, bounds_words, quantity, reason_name};
-use weir_results::{Bounds, Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
+use weir_analysis::{axes_words, bound_name, bounds_words, quantity, reason_name, reasons_and_range, value};
+use weir_results::{Cell, CellKey, CellOutcome, Measurement, Reason, is_baseline};
 
 use crate::model::{Chip, Column, Entry, KEEP, Table, Tone};
 use crate::pages::cell_page;
@@ -80,18 +80,12 @@ fn rows(cell: &Cell) -> Vec<Vec<Entry>> {
 fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
     let result = &measurement.record.result;
     let judgement = &measurement.judgement;
-    let verdicts = &judgement.verdicts;
-    // Without bounds, a reason makes each value that it affects invalid.
-    let judged = |text: String, name: &str, reasons: &[Reason], format: fn(f64) -> String| {
-        let Some(bounds) = &judgement.bounds else {
-            return Entry { text, invalid: !reasons.is_empty(), ..Entry::default() };
-        };
-        match bounds.get(name).filter(|bounds| !bounds.is_valid) {
-            None => Entry::text(text),
-            Some(Bounds { low: None, high: None, .. }) => Entry { text, invalid: true, ..Entry::default() },
-            Some(Bounds { low, high, .. }) => {
-                Entry::text(bounds_words(&Range { low: *low, high: *high }, format))
-            }
+    let entry = |text: String, name: &str, format: fn(f64) -> String| {
+        let (reasons, range) = reasons_and_range(judgement, name);
+        match reasons.is_empty() {
+            true => Entry::text(text),
+            false if range.is_empty() => Entry { text, invalid: true, ..Entry::default() },
+            false => Entry::text(bounds_words(&range, format)),
         }
     };
     let quantile = |ns: Option<u64>| match ns {
@@ -100,13 +94,13 @@ fn figures(measurement: &Measurement, direct: bool) -> Vec<Entry> {
         None => "n/a".to_owned(),
     };
     let cost = match measurement.cpu_us_per_request {
-        Some(us) => judged(microseconds(us), "cpu", &verdicts.cpu, microseconds),
+        Some(us) => entry(microseconds(us), value::CPU, microseconds),
         None => Entry::text("–"),
     };
     vec![
-        judged(quantity::rate(result.rate_per_s), "throughput", &verdicts.throughput, quantity::rate),
-        judged(quantile(result.latency_ns.p50), "p50", &verdicts.latency, quantity::time_ns),
-        judged(quantile(result.latency_ns.p99), "p99", &verdicts.latency, quantity::time_ns),
+        entry(quantity::rate(result.rate_per_s), value::THROUGHPUT, quantity::rate),
+        entry(quantile(result.latency_ns.p50), "p50", quantity::time_ns),
+        entry(quantile(result.latency_ns.p99), "p99", quantity::time_ns),
         cost,
         Entry::text(result.requests.error_share().map_or("n/a".into(), quantity::percent)),
         Entry::text(bound_name(judgement.bound_by)),

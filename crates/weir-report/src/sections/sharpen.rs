@@ -10,8 +10,8 @@ const NAMED: usize = 3;
 /// More repeats than this are not advised.
 const REPEATS_MAX: usize = 100;
 
-/// Names the main results and p99s that have only bounds, and advises how many more repeats would make these values valid.
-/// This number is estimated from the share of valid repeats so far. If no repeat was valid, or if more than
+/// Names the main results and p99s that have only bounds, and advises how many more repeats would make these values
+/// valid. This number is estimated from the share of valid repeats so far. If no repeat was valid, or if more than
 /// [`REPEATS_MAX`] would be needed, the advice is to remove the causes. `None` if no value has only bounds.
 pub(crate) fn sharpen(run: &Run, cells: &[Cell], summary: &Summary) -> Option<String> {
     let rows = summary.points.iter().flat_map(|point| point.gateways().map(move |row| (point, row)));
